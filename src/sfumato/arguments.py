@@ -1,7 +1,7 @@
-"""Check what callers of the library give: refuse a wrong type in words, before anything is done.
+"""Check the types of arguments of the Python interface, before any work is done.
 
-A message quotes plain values only. Of any other value it names the type, because the text of a
-table quotes its rows. Decision `operations`.
+A message quotes plain values only. For any other value it names the type, because the `repr` of a
+table quotes private rows. Decision `operations`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from typing import Any
 from sfumato.errors import ParameterError
 
 _LONGEST = 40
-"""Characters of a value that a message quotes."""
+"""The most characters of a value that a message quotes."""
 _MOST_BITS = 10_000
-"""Bits of the largest whole number that is written out; Python refuses far larger ones."""
+"""The most bits of a number that is written out; Python refuses to convert far larger ones."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
 def require(value: object, name: str, kind: type | tuple[type, ...], allowed: str) -> Any:
-    """Refuse a value that is of none of some types; `allowed` describes them in words."""
+    """Return a value of one of the types, and refuse any other; `allowed` describes the types.
+
+    True and False are not numbers here, although Python's bool is a subclass of int.
+    """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise ParameterError(
@@ -47,7 +50,7 @@ def maybe_text(value: object, name: str) -> str | None:
 
 
 def path(value: object, name: str) -> Path:
-    """Read the path of a file that is there or will be written."""
+    """Read the path of a file."""
     checked = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
     if "\0" in str(checked):
         raise ParameterError(

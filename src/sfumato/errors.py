@@ -222,7 +222,7 @@ class QueryError(CallerError):
 
 
 class RefusedError(SfumatoError):
-    """Refused for privacy."""
+    """A request that is refused to protect privacy."""
 
     exit_code = 3
 
@@ -240,11 +240,11 @@ class CriterionError(RefusedError):
 
 
 class InternalError(SfumatoError):
-    """Our fault, or the machine's."""
+    """A fault of Sfumato or of the machine."""
 
 
 class EngineError(InternalError):
-    """A database engine failed; what it said may quote data and stays in the detail."""
+    """A database engine failed; its message may quote data and is only in the detail."""
 
 
 class LedgerError(InternalError):
@@ -252,7 +252,7 @@ class LedgerError(InternalError):
 
 
 class RolledBackError(LedgerError):
-    """The ledger is not the one that its outside head has seen: what was spent is unknown."""
+    """The ledger is older than its outside head, or another one: what was spent is unknown."""
 
     exit_code = 3
 

@@ -1,9 +1,9 @@
-"""Privacy parameters as exact rationals, and the fixed-point units in which budgets are kept.
+"""Privacy parameters as exact rationals, and the fixed-point units in which budgets are counted.
 
-A parameter keeps the value its writer meant: a float stands for its decimal of 15 digits, so 0.1 is
-one tenth and 0.1 + 0.2 is three tenths. Every decimal of so many digits survives being a float, and
-the dust that sums of floats gather, which nobody meant, lies behind them. Texts, decimals and
-fractions are exact. A budget is counted in whole units, and a cost is rounded up to the next one.
+A parameter has the value that its writer meant: a float stands for its decimal of 15 digits, so 0.1
+is one tenth and 0.1 + 0.2 is three tenths. Every decimal of up to 15 digits survives a conversion
+to float64, and the rounding errors of sums lie behind the 15th digit. Texts, decimals and fractions
+are exact. A budget is counted in whole units; a cost is rounded up to the next unit.
 
 Decision `budgets`.
 """
@@ -26,10 +26,10 @@ EPSILON_MAXIMUM = Fraction(10)
 RHO_MAXIMUM = EPSILON_MAXIMUM**2 / 2
 
 Number = int | float | Decimal | Fraction | str
-"""What a caller may write for an exact number."""
+"""The types that are read as an exact number."""
 
 _FLOAT_DIGITS = 15
-# Longer texts and exponents would only serve to exhaust memory.
+# Limits on texts, decimal exponents and bits: 1e999999999 as a fraction would exhaust memory.
 _LONGEST_TEXT = 400
 _LARGEST_EXPONENT = 1000
 _LARGEST_BITS = 8000
@@ -43,7 +43,30 @@ def _refuse(name: str, problem: str, message: str) -> ParameterError:
 
 
 def exact(value: object, name: str) -> Fraction:
-    """Read an exact number; `name` is what errors call the parameter."""
+    """Read an exact number.
+
+    Parameters
+    ----------
+    value : int, float, Decimal, Fraction or str
+        A text may be a decimal or a ratio, such as "0.1" or "1/10".
+    name : str
+        The parameter, as errors name it.
+
+    Returns
+    -------
+    Fraction
+        The number; a float is read as its decimal of 15 digits.
+
+    Raises
+    ------
+    ParameterError
+        If it is not a number (`parameter_not_number`), not finite, or beyond 1e1000.
+
+    Example
+    -------
+    >>> exact(0.1, "epsilon") + exact("1/5", "epsilon")
+    Fraction(3, 10)
+    """
     if isinstance(value, bool):
         raise _not_number(value, name)
     if isinstance(value, Rational):
@@ -119,19 +142,19 @@ def _without_percent(value: object, name: str) -> object:
 
 
 def decimal_of(number: Fraction) -> str:
-    """An exact number as people write it: 0.5, not 1/2; a ratio only where no decimal ends."""
-    rest = number.denominator
-    twos = (rest & -rest).bit_length() - 1
-    rest >>= twos
+    """Format an exact number as a finite decimal, 0.5 for 1/2, or as a ratio if there is none."""
+    remaining_denominator = number.denominator
+    twos = (remaining_denominator & -remaining_denominator).bit_length() - 1
+    remaining_denominator >>= twos
     fives = 0
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    if rest != 1:
+    while remaining_denominator % 5 == 0:
+        remaining_denominator, fives = remaining_denominator // 5, fives + 1
+    if remaining_denominator != 1:
         return str(number)
-    places = max(twos, fives)
-    whole = f"{abs(int(number * 10**places)):0{places + 1}}"
-    sign, point = "-" * (number < 0), "." * (places > 0)
-    return f"{sign}{whole[: len(whole) - places]}{point}{whole[len(whole) - places :]}"
+    decimals = max(twos, fives)
+    digits = f"{abs(int(number * 10**decimals)):0{decimals + 1}}"
+    sign, point = "-" * (number < 0), "." * (decimals > 0)
+    return f"{sign}{digits[: len(digits) - decimals]}{point}{digits[len(digits) - decimals :]}"
 
 
 def integer_at_least(value: object, name: str, *, least: int) -> int:
@@ -155,7 +178,7 @@ def positive(value: object, name: str) -> Fraction:
 
 
 def weight(value: object, name: str) -> Fraction:
-    """Read how much something matters beside others, which all get a part that noise can hide."""
+    """Read a relative weight. It is limited, so that every share of the budget stays useful."""
     number, most = positive(value, name), _LARGEST_WEIGHT
     if not 1 / most <= number <= most:
         raise _refuse(
@@ -171,7 +194,7 @@ _LARGEST_WEIGHT = Fraction(10**6)
 
 
 def probability(value: object, name: str) -> Fraction:
-    """Read an exact share from 0 up to, but not including, 1."""
+    """Read an exact number in [0, 1)."""
     number = exact(_without_percent(value, name), name)
     if not 0 <= number < 1:
         raise _refuse(
@@ -183,7 +206,7 @@ def probability(value: object, name: str) -> Fraction:
 
 
 def positive_delta(value: object) -> Fraction:
-    """Read a delta where there must be one: above 0 and below 1."""
+    """Read a delta in (0, 1)."""
     number = probability(value, "delta")
     if number == 0:
         raise ParameterError(
@@ -196,29 +219,29 @@ def positive_delta(value: object) -> Fraction:
 
 
 def store(record: object, **values: object) -> None:
-    """Set checked fields of a frozen record while it is being made."""
+    """Set fields of a frozen dataclass in its `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(record, name, value)
 
 
 def store_positive(record: object, *names: str) -> None:
-    """Read fields of a frozen record as exact numbers above 0."""
+    """Read fields of a frozen dataclass as exact numbers above 0, in its `__post_init__`."""
     for name in names:
         store(record, **{name: positive(getattr(record, name), name)})
 
 
 def epsilon(value: object, *, maximum: Fraction = EPSILON_MAXIMUM) -> Fraction:
-    """Read an epsilon that a caller asks for: positive, countable, and within policy."""
+    """Read a requested epsilon: at least one unit, at most `maximum`."""
     return _request(value, "epsilon", EPSILON_UNIT, maximum)
 
 
 def rho_of(maximum: Fraction) -> Fraction:
-    """The largest rho where this is the largest epsilon: both cost the same divergence at most."""
+    """The largest rho for a largest epsilon: rho = epsilon^2 / 2 limits the same divergences."""
     return maximum**2 / 2
 
 
 def rho(value: object, *, maximum: Fraction = RHO_MAXIMUM) -> Fraction:
-    """Read a rho that a caller asks for: positive, countable, and within policy."""
+    """Read a requested rho: at least one unit, at most `maximum`."""
     return _request(value, "rho", RHO_UNIT, maximum)
 
 
@@ -243,7 +266,10 @@ def _request(value: object, name: str, unit: Fraction, maximum: Fraction) -> Fra
 
 
 def delta(value: object, *, size: int | None = None) -> Fraction:
-    """Read a delta that a caller asks for; `size` is the declared, public number of people."""
+    """Read a requested delta: 0, or at least one unit. `size` is the public number of people.
+
+    A delta above 1 / size would allow a mechanism that publishes one person's rows.
+    """
     number = probability(value, "delta")
     if 0 < number < DELTA_UNIT:
         raise ParameterError(
@@ -263,7 +289,7 @@ def delta(value: object, *, size: int | None = None) -> Fraction:
 
 
 def bounds(lower: object, upper: object, *, constant: bool = False) -> tuple[Fraction, Fraction]:
-    """Read the ends of a declared range; equal ends only where a constant is meant."""
+    """Read the ends of a declared range; equal ends are allowed only with `constant`."""
     low, high = exact(lower, "bound"), exact(upper, "bound")
     if low > high:
         raise ParameterError(
@@ -287,12 +313,12 @@ _LARGEST_BOUND = 10**18
 
 
 def ceil_units(value: Fraction, unit: Fraction) -> int:
-    """Count the units that cover an amount: what a cost takes."""
+    """Count the units of a cost, rounded up."""
     return -floor_units(-value, unit)
 
 
 def plain(number: Fraction, *, digits: int = 17, up: bool = False) -> str:
-    """Write an amount as people do, 0.3 or 1e-6, in so many digits; cut off, or rounded `up`."""
+    """Format an amount, 0.3 or 1e-6, with `digits` significant digits, rounded down or `up`."""
     context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     text = context.divide(Decimal(number.numerator), Decimal(number.denominator)).normalize()
     if not text or _SMALLEST_PLAIN <= abs(text) < _LARGEST_PLAIN:
@@ -305,10 +331,10 @@ _SMALLEST_PLAIN, _LARGEST_PLAIN = Decimal("0.001"), Decimal(10) ** 9
 
 
 def float_below(number: Fraction) -> float:
-    """The float that is read as this number, or as one just below: never more than there is."""
+    """The float that `exact` reads as this number, or as a number just below it."""
     return float(plain(number, digits=_FLOAT_DIGITS))
 
 
 def floor_units(value: Fraction, unit: Fraction) -> int:
-    """Count the units that fit into an amount: what a limit allows."""
+    """Count the units of a limit, rounded down."""
     return (value / unit).__floor__()

@@ -1,10 +1,10 @@
-"""Files of ours: written whole or not at all, scratch folders, and locks between processes.
+"""Atomic writes, scratch folders, and locks between processes.
 
-A scratch folder is for its owner's eyes alone, and gone when its process is. A process that is
-killed cannot clean up after itself. Its folder is locked as long as it lives, by the kernel and not
-by a number that another process may get later; so whoever comes next in the same place can tell
-what is dead, and removes it. Where several files are to appear together, a journal in the folder
-says which: of a writing that did not get to the last of them, all is taken back.
+A scratch folder is readable by its owner only, and removed when its process ends. A killed process
+cannot clean up. So its folder stays locked while the process lives: by a kernel lock, because a
+process number may be reused. The next process that writes to the same directory sees which folders
+are unlocked, and removes them. Where several files must appear together, a journal in the folder
+lists them: if the write did not reach the last file, all of them are undone.
 
 Decision `writing-releases`.
 """
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LARGE_ANSWERS = ".large"
-"""How the folder of large answers is named, behind the name of a ledger in SQLite."""
+"""The suffix of the folder of large answers, after the name of a SQLite ledger."""
 MARK = ".sfumato-scratch"
-"""How the name of every scratch folder ends."""
+"""The suffix of the name of every scratch folder."""
 
 _LONGEST_PREFIX_BYTES = 100
 released: list[Path] = []
-"""The releases that this command has put in their places, which an interruption does not undo."""
+"""The releases that this command has put in place; an interruption does not undo them."""
 
 _swept: set[tuple[int, str]] = set()
 
 
 class Scratch:
-    """A folder of one process, removed when it is closed or its process ends in good order."""
+    """A folder of one process, removed when it is closed or when its process exits normally."""
 
     def __init__(self, parent: Path, prefix: str) -> None:
         sweep(parent)
-        self.path, handle = _made(parent, prefix)
+        self.path, handle = _make_locked_folder(parent, prefix)
         self._remove = weakref.finalize(self, _remove, self.path, handle, os.getpid())
 
     def close(self) -> None:
-        """Remove the folder and all that is in it."""
+        """Remove the folder with its content."""
         self._remove()
 
     def __enter__(self) -> Path:
@@ -70,45 +70,45 @@ class Scratch:
 
 
 def temporary_folder() -> Path:
-    """Where scratch goes that belongs beside nothing."""
+    """The system's directory for temporary files."""
     return Path(tempfile.gettempdir())
 
 
 def sweep(parent: Path, *, again: bool = False) -> None:
-    """Remove, once in a process, what dead processes of this user left in a folder."""
-    here = (os.getpid(), os.path.realpath(parent))
-    if here in _swept and not again:
+    """Remove scratch folders that dead processes of this user left; once per process and folder."""
+    key = (os.getpid(), os.path.realpath(parent))
+    if key in _swept and not again:
         return
-    _swept.add(here)
-    for path in _scratches(parent) if locks else ():
+    _swept.add(key)
+    for path in _scratch_folders(parent) if locks else ():
         _remove_dead(path)
 
 
-def _scratches(parent: Path) -> list[Path]:
+def _scratch_folders(parent: Path) -> list[Path]:
     with suppress(OSError):
-        return [one for one in parent.iterdir() if one.name.endswith(MARK)]
+        return [path for path in parent.iterdir() if path.name.endswith(MARK)]
     return []
 
 
-def _made(parent: Path, prefix: str) -> tuple[Path, int | None]:
-    """A new folder and the handle that locks it, where there are locks."""
+def _make_locked_folder(parent: Path, prefix: str) -> tuple[Path, int | None]:
+    """Create a scratch folder and lock it; the handle is None on a system without locks."""
     start = prefix.encode(errors="ignore")[:_LONGEST_PREFIX_BYTES].decode(errors="ignore")
     while True:
-        # Named before it is made: an interruption may come right after, and finds it then.
+        # The name is bound before the folder exists, so that an interruption in between removes it.
         path = parent / f"{start}{token_hex(8)}{MARK}"
         try:
             path.mkdir(mode=0o700)
             if locks is None:
                 return path, None
             handle = os.open(path, os.O_RDONLY | ONLY_FOLDERS | NOT_INHERITED)
-            with suppress(OSError):  # a file system without locks, on which nobody sweeps either
+            with suppress(OSError):  # a file system without locks: nothing is swept there either
                 locks.flock(handle, locks.LOCK_EX)
-            if path.exists():  # the name, not what a handle still holds
+            if path.exists():  # another process may have swept it before it was locked
                 return path, handle
             os.close(handle)
-        except FileExistsError:  # somebody else's, which is left alone
+        except FileExistsError:  # another process took the name
             continue
-        except FileNotFoundError:  # somebody swept it before it was locked: once more
+        except FileNotFoundError:  # it was swept before it was opened: try again
             if not parent.is_dir():
                 raise
         except BaseException:
@@ -117,11 +117,11 @@ def _made(parent: Path, prefix: str) -> tuple[Path, int | None]:
 
 
 def _remove(path: Path, handle: int | None, process: int) -> None:
-    """Remove one's own folder; a forked child only lets go of its parent's."""
+    """Remove this process's folder; a forked child only closes its copy of the handle."""
     try:
         if os.getpid() == process:
             shutil.rmtree(path, ignore_errors=True)
-    except BaseException:  # an interruption must not leave half of it
+    except BaseException:  # an interruption must not leave a part of it
         shutil.rmtree(path, ignore_errors=True)
         raise
     finally:
@@ -141,12 +141,12 @@ def _remove_dead(path: Path) -> None:
             journal = read_journal(path)
             if journal is not None and not journal.last.stands():
                 undo(path, journal.entries)
-            elif journal is not None:  # it is never judged again
+            elif journal is not None:  # the write is complete: its journal must not be undone later
                 (path / JOURNAL).unlink()
             elif _is_open_to_others(handle) and os.path.lexists(path / JOURNAL):
-                return  # nobody can tell whose journal it is
+                return  # another user may have planted the journal
             shutil.rmtree(path, ignore_errors=True)
-    except OSError:  # it is alive, or nobody can tell
+    except OSError:  # its process is alive, or its state is unknown
         return
     finally:
         os.close(handle)
@@ -157,10 +157,10 @@ def _is_open_to_others(handle: int) -> bool:
 
 
 def unfinished(path: Path) -> bool:
-    """Whether a file, or one in a folder, was put in place by a writing that has not ended."""
+    """Whether a file, or a file in a folder, was put in place by a write that is not complete."""
     real = Path(os.path.realpath(path))
     for folder in (real.parent, real):
-        for scratch in _scratches(folder):
+        for scratch in _scratch_folders(folder):
             journal = read_journal(scratch)
             if journal is None or journal.last.stands():
                 continue
@@ -170,17 +170,38 @@ def unfinished(path: Path) -> bool:
 
 
 LEAST_ROOM = 1 << 20
-"""Bytes that must be free on a disk before anything is spent on what is to be written to it."""
+"""Bytes that must be free on a disk before budget is spent on an output to it."""
 
 _FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @contextmanager
 def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
-    """Give a path to write to; at the end what is there takes its place, synced to disk.
+    """Write a file atomically: yield a temporary path that is moved into place at the end.
 
-    On any failure, an interruption included, nothing is left behind and an old file stays whole.
-    Until it is complete nobody else can read it, and one that is `private` not afterwards either.
+    On any failure, including an interruption, nothing is left behind and an old file is unchanged.
+    The temporary file is readable by its owner only, and so is the final one if `private`.
+
+    Parameters
+    ----------
+    path : Path
+        The target. Symbolic links are followed.
+    overwrite : bool
+        Whether an existing file may be replaced.
+    private : bool
+        Whether only the owner may read the result.
+
+    Yields
+    ------
+    Path
+        An empty file on the same file system. At the end it is synced and renamed.
+
+    Raises
+    ------
+    OutputError
+        If the target exists and `overwrite` is false, or it cannot be written.
+    InternalError
+        If the disk is full.
     """
     check_target(path, overwrite=overwrite)
     final = Path(os.path.realpath(path))
@@ -203,10 +224,10 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
 
 
 def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = ()) -> None:
-    """Refuse a target early, before any work is done for it; what is `kept` is never replaced."""
+    """Refuse a target early, before any work is done; `kept` files are never replaced."""
     final = Path(os.path.realpath(path))
     if not overwrite and os.path.lexists(final):
-        sweep(final.parent, again=True)  # it may be half of what somebody dead was writing
+        sweep(final.parent, again=True)  # it may belong to an incomplete write of a dead process
     try:
         exists, regular, room = os.path.lexists(final), final.is_file(), final.parent.is_dir()
     except OSError as error:  # a name that is too long to ask about
@@ -217,7 +238,7 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
             f"Cannot write '{path}': it is not a regular file. Choose another name.",
         )
     if exists and not overwrite:
-        raise _exists(path)
+        raise _target_exists(path)
     if not room:
         raise OutputError(
             "output_unwritable",
@@ -228,7 +249,7 @@ def check_target(path: Path, *, overwrite: bool = False, kept: Iterable[Path] = 
 
 
 def check_room(path: Path, folder: Path) -> None:
-    """Refuse a folder in which nothing can be made, or whose disk is all but full."""
+    """Refuse a folder that is not writable, or whose disk is almost full."""
     usage = shutil.disk_usage(folder)
     if not os.access(folder, os.W_OK | os.X_OK) or usage.total == 0:  # /proc is no disk at all
         raise OutputError(
@@ -236,37 +257,37 @@ def check_room(path: Path, folder: Path) -> None:
             f"Cannot write '{path}': nothing may be written to '{folder}'. Choose another place.",
         )
     if usage.free < LEAST_ROOM:
-        raise _full(path)
+        raise _disk_full(path)
 
 
 def check_apart(
     path: Path, kept: Iterable[Path], *, with_all_in_it: bool = False, folder: bool = False
 ) -> None:
-    """Refuse a target that is a file in use, by whatever name, asked to overwrite or not.
+    """Refuse a target that is a file in use, under any name, whether or not it may be overwritten.
 
-    In a folder that is in use nothing is replaced. Nothing is added that it or a pattern in use
-    would read too: a Parquet file, or a `folder` of them. A folder that is replaced
-    `with_all_in_it` may hold no file in use either.
+    Nothing in a folder in use is replaced. No file is added that a folder or a pattern in use would
+    also read: a Parquet file, or a `folder` of them. A folder that is replaced `with_all_in_it`
+    must not hold a file in use either.
     """
     final = Path(os.path.realpath(path))
     folder = folder or with_all_in_it
     table = folder or final.exists() or final.suffix.lower() == ".parquet"
-    for one in kept:
-        real = Path(os.path.realpath(one))
+    for used in kept:
+        real = Path(os.path.realpath(used))
         inside = table and real in final.parents and real.is_dir()
         around = with_all_in_it and final in real.parents
-        matching = _would_read(one, final, folder=folder)
-        if final == real or _same(final, real) or inside or around or matching:
+        matching = _reads_target(used, final, folder=folder)
+        if final == real or _is_same_file(final, real) or inside or around or matching:
             raise OutputError(
                 "output_busy",
-                f"Cannot write '{path}': '{one}' is in use and would be lost or changed, which "
+                f"Cannot write '{path}': '{used}' is in use and would be lost or changed, which "
                 f"{option('overwrite', True)} does not allow. Choose another name.",
             )
 
 
-def _would_read(pattern: Path, final: Path, *, folder: bool) -> bool:
-    """Whether a pattern stands for a file, or for one that a folder may come to hold."""
-    if os.path.lexists(pattern):  # what there is stands for itself
+def _reads_target(pattern: Path, final: Path, *, folder: bool) -> bool:
+    """Whether a pattern matches the target, or a file that a target folder may contain."""
+    if os.path.lexists(pattern):  # an existing path is a name, not a pattern
         return False
     if _matches(pattern, final):
         return True
@@ -280,28 +301,29 @@ def _matches(pattern: Path, final: Path) -> bool:
 
 
 def _folders(pattern: Path) -> set[Path]:
-    """The folders that a pattern stands for, behind any links."""
-    found = glob(str(pattern), recursive=True)  # noqa: PTH207  as it is read
-    return {Path(os.path.realpath(one)) for one in found}
+    """The real paths of the folders that match a pattern."""
+    paths = glob(str(pattern), recursive=True)  # noqa: PTH207  as it is read
+    return {Path(os.path.realpath(path)) for path in paths}
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Whether two names lead to one file, which a hard link does too."""
+def _is_same_file(first: Path, second: Path) -> bool:
+    """Whether two paths are one file, also by a hard link."""
     try:
-        return one.samefile(other)
+        return first.samefile(second)
     except OSError:
         return False
 
 
 def write_text(path: Path, text: str, *, overwrite: bool = False, private: bool = False) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     with whole(path, overwrite=overwrite, private=private) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
-    """Rename into place; a file that appeared meanwhile is not overwritten unasked."""
+    """Rename into place; without `overwrite`, a file that appeared meanwhile is not replaced."""
     if not overwrite:
+        # link fails if the target exists; rename would replace it silently.
         with suppress(PermissionError, NotADirectoryError):
             os.link(temporary, path)
             return
@@ -309,8 +331,8 @@ def settle(temporary: Path, path: Path, *, overwrite: bool) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
-    if locks is None and path.is_dir():  # such a system opens no folder
+    """Sync a file, or the names in a folder, to the disk."""
+    if locks is None and path.is_dir():  # Windows cannot open a folder
         return
     descriptor = os.open(path, os.O_RDWR if locks is None else os.O_RDONLY)
     try:
@@ -320,13 +342,14 @@ def sync(path: Path) -> None:
 
 
 def umask() -> int:
-    """What is kept from others in the modes of new files."""
+    """The process's umask, the permissions removed from new files. It can only be read by setting
+    it, so it is set to the strictest value for that moment."""
     current = os.umask(0o077)
     os.umask(current)
     return current
 
 
-def _exists(path: Path) -> OutputError:
+def _target_exists(path: Path) -> OutputError:
     return OutputError(
         "output_exists",
         f"Cannot write '{path}': it exists. Choose another name or pass "
@@ -335,30 +358,30 @@ def _exists(path: Path) -> OutputError:
 
 
 def unwritable(path: Path, error: OSError) -> SfumatoError:
-    """What the system said about writing to a path, in our words."""
+    """The error for a failed write to a path, with the system's reason."""
     if error.errno in _FULL:
-        return _full(path)
+        return _disk_full(path)
     if error.errno == errno.EEXIST:
-        return _exists(path)
+        return _target_exists(path)
     reason = os.strerror(error.errno) if error.errno else "the system refused"
     return OutputError("output_unwritable", f"Cannot write '{path}': {reason}.")
 
 
-def _full(path: Path) -> InternalError:
+def _disk_full(path: Path) -> InternalError:
     return InternalError(
         "disk_full", f"Cannot write '{path}': the disk is full. Free some space and try again."
     )
 
 
 PATIENCE_SECONDS = 30.0
-"""How long to wait for somebody else's lock."""
+"""The usual time to wait for the lock of another process."""
 
 _LOCKS = Path("/proc/locks")
 _LONGEST_PAUSE = 0.008
 
 
 def acquire_lock(handle: int, *, seconds: float) -> bool:
-    """Lock an open file against all other processes; say whether that was possible in time."""
+    """Lock an open file against other processes; return whether it was possible in time."""
     deadline = time.monotonic() + seconds
     pause = 0.0005
     while True:
@@ -374,27 +397,27 @@ def acquire_lock(handle: int, *, seconds: float) -> bool:
 
 
 def release_lock(handle: int) -> None:
-    """Let others have the lock."""
+    """Release the lock of an open file."""
     locks.flock(handle, locks.LOCK_UN)
 
 
 def lock_holder(handle: int) -> str:
-    """Who holds the lock of an open file, in words, as far as the system tells."""
+    """Describe the process that holds the lock of an open file, as far as the system tells."""
     status = os.fstat(handle)
     device, node = status.st_dev, str(status.st_ino)
-    wanted = (f"{os.major(device):02x}:{os.minor(device):02x}", node)
+    lock_id = (f"{os.major(device):02x}:{os.minor(device):02x}", node)
     with suppress(OSError):
         for line in _LOCKS.read_text(encoding="ascii", errors="replace").splitlines():
-            words = line.split()
-            if len(words) < 6 or words[1] != "FLOCK":
+            fields = line.split()
+            if len(fields) < 6 or fields[1] != "FLOCK":
                 continue
-            *found, inode = words[5].split(":")
-            if (":".join(found), inode) == wanted and int(words[4]) > 0:
-                return f"process {words[4]}{_name(words[4])}"
+            *device_numbers, inode = fields[5].split(":")
+            if (":".join(device_numbers), inode) == lock_id and int(fields[4]) > 0:
+                return f"process {fields[4]}{_process_name(fields[4])}"
     return "another process"
 
 
-def _name(process: str) -> str:
+def _process_name(process: str) -> str:
     with suppress(OSError):
         name = Path("/proc", process, "comm").read_text(encoding="utf-8", errors="replace").strip()
         return f" ({name})" if name.isprintable() else ""

@@ -1,7 +1,7 @@
-"""What not every system has: locks between processes, flags of open files, whose a file is.
+"""Features that not every system has: file locks, flags of open files, owners of files.
 
-Linux and macOS have all of it. Elsewhere importing must not fail: tables are read and looked at as
-anywhere, and what would need a lock says so.
+Linux and macOS have all of them. On other systems importing must not fail: reading and inspecting
+tables works, and an operation that needs a lock is refused with a message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ except ModuleNotFoundError:
     locks: Any = None
 else:
     locks = fcntl
-"""The module of locks, where there is one."""
+"""The module `fcntl`, or None."""
 
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
@@ -30,12 +30,12 @@ ONLY_FOLDERS: int = getattr(os, "O_DIRECTORY", 0)
 BYTES_AS_THEY_ARE: int = getattr(os, "O_BINARY", 0)
 
 
-def needs_locks(what: str) -> None:
-    """Refuse what is only safe where processes can lock each other out."""
+def needs_locks(feature: str) -> None:
+    """Refuse a feature that is only safe with locks between processes."""
     if locks is None:
         raise ParameterError(
             "platform_unsupported",
-            f"{what} needs locks between processes, which this system ({sys.platform}) does not "
+            f"{feature} needs locks between processes, which this system ({sys.platform}) does not "
             "offer. Use Linux or macOS, or Linux inside Windows (WSL).",
         )
 
@@ -46,10 +46,10 @@ def is_ours(status: os.stat_result) -> bool:
 
 
 class OpenedFile:
-    """Where a file was opened, and which one it was: another may be put in its place any time.
+    """The path and the identity of an opened file, to detect that it was replaced.
 
-    Once its place was found to hold another, it counts as lost, also if it is put back: what
-    happened meanwhile is unknown. Decision `ledger-head`.
+    Once the path was found to hold another file, the file counts as lost, even if it is put back:
+    what was written to the other one meanwhile is unknown. Decision `ledger-head`.
     """
 
     def __init__(self, path: Path, opened: os.stat_result) -> None:
@@ -57,11 +57,11 @@ class OpenedFile:
         self._lost = False
 
     def in_place(self) -> bool:
-        """Whether its place holds it, and has whenever this was asked."""
+        """Whether the path holds the file, now and at every earlier check."""
         try:
-            found = self._path.lstat()
+            current = self._path.lstat()
         except FileNotFoundError:
             self._lost = True
         else:
-            self._lost = self._lost or not os.path.samestat(found, self._opened)
+            self._lost = self._lost or not os.path.samestat(current, self._opened)
         return not self._lost

@@ -1,4 +1,4 @@
-"""Write texts that others read: JSON without NaN and infinity, shares, texts without secrets."""
+"""Format text for output: JSON without NaN and infinity, percentages, texts without secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def dumps(
         return json.dumps(_finite(value), **options)
 
 
-_PART = 1000
+# Encoding 1000 rows takes some milliseconds, so that other threads are served in between.
+_CHUNK_ENTRIES = 1000
 
 
 def dumps_in_parts(value: object) -> str:
@@ -39,10 +40,12 @@ def dumps_in_parts(value: object) -> str:
     if isinstance(value, dict):
         items = (f"{dumps(str(key))}: {dumps_in_parts(entry)}" for key, entry in value.items())
         return f"{{{', '.join(items)}}}"
-    if isinstance(value, list) and len(value) > _PART:
-        starts = range(0, len(value), _PART)
-        parts = (dumps(value[start : start + _PART], ensure_ascii=False) for start in starts)
-        return f"[{', '.join(part[1:-1] for part in parts)}]"
+    if isinstance(value, list) and len(value) > _CHUNK_ENTRIES:
+        starts = range(0, len(value), _CHUNK_ENTRIES)
+        chunks = (
+            dumps(value[start : start + _CHUNK_ENTRIES], ensure_ascii=False) for start in starts
+        )
+        return f"[{', '.join(chunk[1:-1] for chunk in chunks)}]"
     return dumps(value, ensure_ascii=False)
 
 
@@ -57,23 +60,24 @@ def _finite(value: object) -> object:
 
 
 def share(fraction: float) -> str:
-    """Write a share in percent; only none is 0 %, only all is 100 %."""
+    """Format a share in percent. Only 0 is shown as 0 %, and only 1 as 100 %: a rounded 0 % would
+    claim that nobody is affected."""
     percent = 100 * fraction
-    for edge, word in ((0.0, "< 0.1 %"), (100.0, "> 99.9 %")):
+    for edge, bound in ((0.0, "< 0.1 %"), (100.0, "> 99.9 %")):
         if percent != edge and abs(percent - edge) < 0.05:
-            return word
+            return bound
     return f"{percent:.0f} %" if percent in {0.0, 100.0} else f"{percent:.1f} %"
 
 
 def minute(time: str | None) -> str:
-    """A moment in ISO form and UTC as people read it, to the minute: 2031-01-31 18:00."""
+    """Format an ISO time in UTC to the minute: 2031-01-31 18:00; without the time at midnight."""
     return "never" if time is None else time[:16].replace("T", " ").removesuffix(" 00:00")
 
 
 HIDDEN = "***"
-"""The sign that replaces a password in a text that others may see."""
+"""Replaces a password in a text that others may see."""
 
-# A path that was tidied up, or a slip, leaves one slash of two.
+# One slash is enough: a normalised path, or a typing error, leaves one of two.
 _BEFORE_HOST = r":/+[^\s/@:?#\"']*:(?P<first>[^\s?#\"']+)@"
 # A key of an address (?password=, &sslpassword=), of PostgreSQL's plain form (host=h password=p),
 # and one that servers take as a header (;token=, ;x-api-key=).
@@ -84,12 +88,12 @@ _BY_KEY = (
 )
 _SECRET = re.compile(f"{_BEFORE_HOST}|{_BY_KEY}", re.IGNORECASE)
 
-# Of a password with an unquoted '@' a database takes the end for a part of the host's name.
+# With an unquoted '@' in a password, drivers take the part after it for the host, and quote it.
 _STRAY = re.compile(r"(?<=['\"])[^\s'\"]+(?=@)")
 
 
 def holds_password(text: str) -> bool:
-    """Whether a text spells a password out, in an address or as a key and its value."""
+    """Whether a text contains a password, in an address or as a key with its value."""
     return any(_SECRET.search(form) for form in (text, unquote(text)))
 
 
@@ -105,17 +109,17 @@ _PATH = re.compile(r"(?<![\w/.:~'-])/[^\s'\"<>,;:()]+")
 
 
 def without_places(text: str) -> str:
-    """Keep only the last name of every absolute path of this machine that a text quotes.
+    """Shorten every absolute path of this machine in a text to its last name.
 
-    A path tells strangers who runs the server and where its data lies, and they cannot use it.
-    A path that begins with no folder of this machine, such as that of a page, stays.
+    A path would reveal user names and the location of data to callers, who cannot use it. A path
+    whose first folder does not exist on this machine, such as that of a web page, is unchanged.
     """
     return _PATH.sub(_last_name, _QUOTED_PATH.sub(_last_name, text))
 
 
 def _last_name(match: re.Match[str]) -> str:
     path = PurePosixPath(match[0])
-    with suppress(OSError):  # a caller's words may hold a name that is too long for any file
+    with suppress(OSError):  # a caller's text may contain a name that is too long for a file
         if len(path.parts) > 1 and Path(*path.parts[:2]).exists():
             return path.name
     return match[0]

@@ -1,8 +1,8 @@
-"""The journal of files that appear together: which of them to undo when a write did not end.
+"""The journal of a write of several files: which files to undo if the write did not complete.
 
-The journal lies in the scratch folder of the write. It names only entries of that folder and of
-the folder beside it, by their bare names, so that a planted journal changes nothing elsewhere. A
-journal counts only if it has exactly this form, belongs to this user and nobody else may write it.
+The journal is in the scratch folder of the write. It refers only to entries of that folder and of
+its parent, by bare names, so that a planted journal cannot change files elsewhere. A journal is
+used only if it has exactly this form, belongs to this user and is writable by nobody else.
 
 Decision `writing-releases`.
 """
@@ -32,14 +32,14 @@ _FOLDER = os.O_RDONLY | ONLY_FOLDERS | NO_LINKS | NOT_INHERITED
 _FILE = os.O_RDONLY | NO_LINKS | NO_WAITING | NOT_INHERITED
 
 Mark = tuple[int, ...]
-"""What tells a file or folder, unchanged, from any other."""
+"""The identity of an unchanged file (device, inode, size, time) or folder (device, inode)."""
 
 
 class JournalEntry(NamedTuple):
     """One of several files or folders that appear together.
 
-    `final` is its name beside the scratch folder, `waiting` the number of the folder in the scratch
-    folder where it waits. The file that it replaces is kept beside that folder.
+    `final` is its name in the parent of the scratch folder. `waiting` is the number of the folder
+    within the scratch folder where it waits. The file that it replaces is kept next to that folder.
     """
 
     final: str
@@ -48,19 +48,19 @@ class JournalEntry(NamedTuple):
 
     @property
     def old(self) -> str:
-        """The name in the scratch folder of what is replaced."""
+        """The name of the replaced file in the scratch folder."""
         return f"{self.waiting}.old"
 
 
 class LastFile(NamedTuple):
-    """Where the last of all appears, in this folder or another, and the folder where it waits."""
+    """The absolute path of the last file of the write, and of the folder where it waits."""
 
     final: str
     waiting: str
     mark: Mark
 
     def stands(self) -> bool:
-        """Whether it has appeared: it is there, or is not waiting any more."""
+        """Whether it has appeared, which completes the write: it is in place or no longer waits."""
         if mark_of(Path(self.final)) == self.mark:
             return True
         folder = Path(self.waiting)
@@ -75,14 +75,14 @@ class LastFile(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """What one folder gets of a writing, and how to tell whether the writing has ended."""
+    """The files of a write in one folder, and the last file, which tells whether it completed."""
 
     entries: tuple[JournalEntry, ...]
     last: LastFile
 
 
 def mark_of(path: Path) -> Mark | None:
-    """What tells a file or folder, unchanged, from any other; None where nothing is."""
+    """The identity of a file or folder; None if there is none."""
     try:
         status = path.lstat()
     except OSError:
@@ -93,7 +93,7 @@ def mark_of(path: Path) -> Mark | None:
 
 
 def write_journal(scratch: Path, journal: Journal) -> None:
-    """Say what is about to appear beside a scratch folder, and what appears last of all."""
+    """Write and sync the journal of a scratch folder, before the first file appears."""
     with (scratch / JOURNAL).open("w", encoding="utf-8") as stream:
         stream.write(dumps({"entries": list(journal.entries), "last": journal.last}))
         stream.flush()
@@ -101,7 +101,7 @@ def write_journal(scratch: Path, journal: Journal) -> None:
 
 
 def read_journal(scratch: Path) -> Journal | None:
-    """The journal of a scratch folder; None where there is none that may be followed."""
+    """The journal of a scratch folder; None if there is none that can be trusted."""
     try:
         folder = os.open(scratch, _FOLDER)
     except (OSError, ValueError):
@@ -115,7 +115,7 @@ def read_journal(scratch: Path) -> Journal | None:
             is_usable = stat.S_ISREG(status.st_mode) and _is_ours(status)
             if not is_usable or status.st_size > _LONGEST:
                 return None
-            return _parsed(json.loads(stream.read(_LONGEST)))
+            return _parse_journal(json.loads(stream.read(_LONGEST)))
     except (OSError, ValueError, RecursionError):
         return None
     finally:
@@ -146,7 +146,7 @@ def _is_ours(status: os.stat_result) -> bool:
     return is_ours(status) and not status.st_mode & _OTHERS_WRITE
 
 
-def _parsed(document: object) -> Journal:
+def _parse_journal(document: object) -> Journal:
     if not isinstance(document, dict) or document.keys() != {"entries", "last"}:
         raise ValueError
     if not isinstance(document["entries"], list):
@@ -165,7 +165,9 @@ def _parsed(document: object) -> Journal:
 def _read_entry(raw: object) -> tuple[str, str, Mark]:
     match raw:
         case [str(final), str(waiting), [*mark]] if len(mark) in (2, 4):
-            numbers = tuple(part for part in mark if type(part) is int and 0 <= part < 1 << 64)
+            numbers = tuple(
+                number for number in mark if type(number) is int and 0 <= number < 1 << 64
+            )
             if len(numbers) == len(mark):
                 return final, waiting, numbers
     raise ValueError

@@ -73,17 +73,17 @@ def draw_bars(
     value: str,
     percent: bool = False,
     accent: str | None = None,
-    words: Sequence[str] | None = None,
+    texts_beside: Sequence[str] | None = None,
     note: str = "",
 ) -> Picture:
     """Draw horizontal bars in order, each below its name; `accent` names one to highlight.
 
-    Beside each bar stands its number, or the `words` given instead. `what` and `value` title the
+    Beside each bar stands its number, or its text in `texts_beside`. `what` and `value` title the
     names and the numbers in the table below the picture.
     """
     drawn = [Bar(*bar) for bar in bars]
     check_finite(drawn)
-    texts = words or [show(bar.value, percent=percent) for bar in drawn]
+    texts = texts_beside or [show(bar.value, percent=percent) for bar in drawn]
     errors = _error_column(drawn, percent=percent)
     rows = [(bar.name, *cells) for bar, *cells in zip(drawn, texts, *errors, strict=True)]
     table = PageTable(label, (what, value, *errors_header(errors)), rows)
@@ -280,8 +280,8 @@ def _paint_skyline(
         left = frame.left + width * (position + 0.075)
         shape = rectangle_path(left, zero, 0.85 * width, top - zero)
         shapes.setdefault(tones[group], []).append(shape)
-    for tone, parts in sorted(shapes.items()):
-        drawing.path("".join(parts), f"tone{tone}")
+    for tone, paths in sorted(shapes.items()):
+        drawing.path("".join(paths), f"tone{tone}")
     drawing.series_legend(tones, series)
 
 

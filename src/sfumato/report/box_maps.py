@@ -78,10 +78,10 @@ def _spread_over_grid(boxes: Sequence[MapBox], sides: tuple[MapSide, MapSide]) -
     x_edges, y_edges = (np.linspace(*side.ends, COARSE_CELLS + 1) for side in sides)
     cells = np.zeros((COARSE_CELLS, COARSE_CELLS))
     for start in range(0, len(counts), MOST_CELLS):  # in parts, to bound the memory
-        part = slice(start, start + MOST_CELLS)
-        across = _overlap_shares(left[part], right[part], x_edges)
-        up = _overlap_shares(bottom[part], top[part], y_edges)
-        cells += across.T @ (up * counts[part, None])
+        batch = slice(start, start + MOST_CELLS)
+        across = _overlap_shares(left[batch], right[batch], x_edges)
+        up = _overlap_shares(bottom[batch], top[batch], y_edges)
+        cells += across.T @ (up * counts[batch, None])
     x, y = x_edges.tolist(), y_edges.tolist()
     return [
         MapBox(x[i], x[i + 1], y[j], y[j + 1], float(cells[i, j]))

@@ -34,7 +34,7 @@ COUNT, RUNNING, RANK = "Count", "Running count", "Rank"
 LISTED = 20
 """The most rows of a table below a chart."""
 _MOST_BARS = 30
-_FEW = 8
+_LEAST_ORDERED = 8
 """An ordered column with fewer values is drawn as named bars."""
 _MOST_GROUPED = 40
 _MOST_SERIES = 6
@@ -101,7 +101,7 @@ def draw_largest_bars(
     columns = data.columns
     if columns_per_range > 1:
         columns = [column.rpartition("_")[0] for column in columns[::columns_per_range]]
-    what = " and ".join(columns)
+    names = " and ".join(columns)
     order = np.argsort(-data.numbers, kind="stable")[:_MOST_BARS]
     shown = data.take(np.arange(size) if keep_order else order)
     bars = []
@@ -111,9 +111,9 @@ def draw_largest_bars(
         name = ", ".join(" to ".join(texts[at : at + columns_per_range]) for at in starts)
         error = None if shown.errors is None else float(shown.errors[index])
         bars.append(bar_with_error(name, float(shown.numbers[index]), error))
-    some = "" if len(bars) == size else f", the largest of {size:,}"
-    label = f"{data.name} by {what}{some}"
-    return draw_bars(bars, label=label, what=what, value=data.name, note=data.note)
+    suffix = "" if len(bars) == size else f", the largest of {size:,}"
+    label = f"{data.name} by {names}{suffix}"
+    return draw_bars(bars, label=label, what=names, value=data.name, note=data.note)
 
 
 def numbers_table(
@@ -150,7 +150,7 @@ def _draw_along(data: GroupedNumbers) -> Picture:
     values = data.groups.column(0)
     positions = positions_of(values)
     data, positions = data.take(np.argsort(positions, kind="stable")), np.sort(positions)
-    if len(positions) < _FEW:
+    if len(positions) < _LEAST_ORDERED:
         return draw_largest_bars(data, keep_order=True)
     label, dates, column = _label(data), is_date(values.type), data.columns[0]
     table = _largest_table(data, label)
@@ -212,7 +212,7 @@ def _side(column: str, values: pa.ChunkedArray) -> tuple[MapSide, IntArray]:
         return MapSide(column, names), codes
     positions, codes = np.unique(positions_of(values), return_inverse=True)
     steps, dates = np.diff(positions), is_date(values.type)
-    if len(positions) >= _FEW and np.allclose(steps, steps[0]):
+    if len(positions) >= _LEAST_ORDERED and np.allclose(steps, steps[0]):
         half = steps[0] / 2
         ends = (float(positions[0] - half), float(positions[-1] + half))
         return MapSide(column, ends=ends, dates=dates), codes
@@ -260,8 +260,8 @@ def _draw_groups(
         (group, [*map(bar_with_error, inner.names, row, row_errors)])
         for group, row, row_errors in zip(outer.names, cells.tolist(), errors.tolist(), strict=True)
     ]
-    what = (outer.title, inner.title)
-    return draw_bar_groups(groups, label=_label(data), what=what, value=data.name, note=data.note)
+    titles = (outer.title, inner.title)
+    return draw_bar_groups(groups, label=_label(data), what=titles, value=data.name, note=data.note)
 
 
 def _draw_scattered(data: GroupedNumbers) -> Picture:

@@ -125,16 +125,16 @@ def _draw_values(comparison: ColumnComparison, label: str, series: str, note: st
     largest = np.maximum.reduce([side.shares for side in sides])
     order = np.argsort(-largest, kind="stable")
     order = order[largest[order] > 0]
-    common, others = sorted(order[:_MOST_VALUES].tolist()), order[_MOST_VALUES:]
+    common, uncommon = sorted(order[:_MOST_VALUES].tolist()), order[_MOST_VALUES:]
     groups = [
         (comparison.labels[index], [_bar(side, float(side.shares[index]), 1) for side in sides])
         for index in common
     ]
-    if len(others):
-        bars = [_bar(side, float(side.shares[others].sum()), len(others)) for side in sides]
-        groups.append((f"{len(others):,} other values", bars))
-    what = (comparison.column, series)
-    return draw_bar_groups(groups, label=label, what=what, value="Rows in percent", note=note)
+    if len(uncommon):
+        bars = [_bar(side, float(side.shares[uncommon].sum()), len(uncommon)) for side in sides]
+        groups.append((f"{len(uncommon):,} other values", bars))
+    titles = (comparison.column, series)
+    return draw_bar_groups(groups, label=label, what=titles, value="Rows in percent", note=note)
 
 
 def _bar(side: Distribution, height: float, summed: int) -> Bar:

@@ -60,23 +60,23 @@ def line_path(
     points = [f"{coordinate(a)} {coordinate(b)}" for a, b in zip(x, y, strict=True)]
     if not steps:
         return f"M{'L'.join(points)}"
-    parts = [f"M{points[0]}"]
+    segments = [f"M{points[0]}"]
     for a, b in zip(map(coordinate, x[1:]), map(coordinate, y[1:]), strict=True):
-        parts.append(f"V{b}H{a}" if rises_first else f"H{a}V{b}")
-    return "".join(parts)
+        segments.append(f"V{b}H{a}" if rises_first else f"H{a}V{b}")
+    return "".join(segments)
 
 
 def band_path(
     x: Sequence[float], tops: Sequence[float], bottoms: Sequence[float], *, steps: bool
 ) -> str:
     """The area between two lines: along the tops, then back along the bottoms."""
-    there = line_path(x, tops, steps=steps)
-    back = line_path(x[::-1], bottoms[::-1], steps=steps, rises_first=True)
-    return f"{there}L{back[1:]}z"
+    forward = line_path(x, tops, steps=steps)
+    backward = line_path(x[::-1], bottoms[::-1], steps=steps, rises_first=True)
+    return f"{forward}L{backward[1:]}z"
 
 
 class Drawing:
-    """A sheet of a fixed width. Whoever draws sets `height` to the bottom of what was drawn."""
+    """A sheet of a fixed width. The caller sets `height` to the bottom of its marks."""
 
     def __init__(self, width: float) -> None:
         """Start an empty sheet, `width` pixels wide."""
@@ -107,20 +107,20 @@ class Drawing:
     def text(
         self,
         position: tuple[float, float],
-        words: str,
+        content: str,
         kind: str = "tick",
         *,
         room: float | None = None,
         anchor: str = "start",
         upright: bool = False,
     ) -> None:
-        """Add a line of text. Text wider than `room` is cut; its title then has the whole."""
+        """Add a line of text. Text wider than `room` is cut; a tooltip then has all of it."""
         size = SMALL if kind == "tick" else TEXT
-        shown = words if room is None else fit(words, room, size)
+        shown = content if room is None else fit(content, room, size)
         x, y = map(coordinate, position)
         turned = f' transform="rotate(-90 {x} {y})"' if upright else ""
         ends = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        title = "" if shown == words else f"<title>{escape_text(words)}</title>"
+        title = "" if shown == content else f"<title>{escape_text(content)}</title>"
         self.add(
             f'<text class="{kind}" x="{x}" y="{y}"{ends}{turned}>{title}{escape_text(shown)}</text>'
         )
@@ -130,15 +130,15 @@ class Drawing:
 
         With `across` they lie horizontally at a height, else they stand upright at an x.
         """
-        parts = []
+        segments = []
         for position, low, high in bars:
             at, start, end, length = map(coordinate, (position, low, high, high - low))
             cap = coordinate(position - 3)
             if across:
-                parts.append(f"M{start} {cap}v6M{start} {at}h{length}M{end} {cap}v6")
+                segments.append(f"M{start} {cap}v6M{start} {at}h{length}M{end} {cap}v6")
             else:
-                parts.append(f"M{cap} {start}h6M{at} {start}v{length}M{cap} {end}h6")
-        self.path("".join(parts), "whisker")
+                segments.append(f"M{cap} {start}h6M{at} {start}v{length}M{cap} {end}h6")
+        self.path("".join(segments), "whisker")
 
     def legend(
         self,
@@ -149,7 +149,7 @@ class Drawing:
     ) -> float:
         """Add a legend below `top`, in as many lines as it needs; return its bottom.
 
-        An entry is a class and its words. Instead of swatches, `draw_symbol` draws the symbol of a
+        An entry is a class and its name. Instead of swatches, `draw_symbol` draws the symbol of a
         class around a point.
         """
         x, y = 0.0, top + LINE
@@ -157,15 +157,15 @@ class Drawing:
             room = min(text_width(title, SMALL), self.width)
             self.text((0, y - 5), title, room=room)
             x = room + _GAP
-        for kind, words in entries:
-            room = min(text_width(words, SMALL), self.width - _SWATCH - 6)
+        for kind, name in entries:
+            room = min(text_width(name, SMALL), self.width - _SWATCH - 6)
             if x > 0 and x + _SWATCH + 6 + room > self.width:
                 x, y = 0.0, y + LINE
             if draw_symbol is None:
                 self.rectangle(x, y - 5 - _SWATCH + 1, _SWATCH, _SWATCH, f"swatch {kind}")
             else:
                 draw_symbol(kind, x + _SWATCH / 2, y - 4 - _SWATCH / 2)
-            self.text((x + _SWATCH + 6, y - 5), words, room=room)
+            self.text((x + _SWATCH + 6, y - 5), name, room=room)
             x += _SWATCH + 6 + room + _GAP
         return y
 

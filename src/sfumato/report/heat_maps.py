@@ -180,12 +180,12 @@ def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
 
 def shade_legend(steps: Sequence[float]) -> list[tuple[str, str]]:
     """The class of each shade, and the values it stands for in words."""
-    words = [
+    labels = [
         f"below {show(steps[0])}",
         *(f"{show(low)} to {show(high)}" for low, high in pairwise(steps)),
         f"{show(steps[-1])} and more",
     ]
-    return [(f"shade{shade_of(step, steps)}", text) for step, text in enumerate(words)]
+    return [(f"shade{shade_of(step, steps)}", text) for step, text in enumerate(labels)]
 
 
 def shade_of(passed: int, steps: Sequence[float]) -> int:

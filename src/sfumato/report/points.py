@@ -308,15 +308,15 @@ def _paint_tradeoff(
     best = sorted((a, b) for point, a, b in placed if point.best)
     if len(best) > 1:
         drawing.path(line_path(*map(list, zip(*best, strict=True))), f"line stroke{_BEST}")
-    taken: list[Box] = []
+    occupied: list[Box] = []
     for point, a, b in placed:
         (left, right), (bottom, top) = frame.x(point.x[1:]), frame.y(point.y[1:])
         drawing.whiskers([(b, left, right)], across=True)
         drawing.whiskers([(a, top, bottom)], across=False)
-        taken += [(left, b - 2, right, b + 2), (a - 2, top, a + 2, bottom)]
+        occupied += [(left, b - 2, right, b + 2), (a - 2, top, a + 2, bottom)]
     for point, a, b in placed:
         drawing.path(circle_path(a, b, _RADIUS), f"mark tone{_BEST if point.best else _BEATEN}")
-    _paint_names(drawing, frame, placed, taken)
+    _paint_names(drawing, frame, placed, occupied)
 
 
 def _scale_of_intervals(intervals: Sequence[Interval]) -> Linear:
@@ -331,10 +331,10 @@ def _paint_names(
     drawing: Drawing,
     frame: ChartFrame,
     placed: Sequence[tuple[NamedPoint, float, float]],
-    taken: list[Box],
+    occupied: list[Box],
 ) -> None:
     """Write each name beside its point, or as near as there is room, with a line to the point."""
-    taken += [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for _, x, y in placed]
+    occupied += [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for _, x, y in placed]
     for point, x, y in sorted(placed, key=lambda item: item[2]):
         width = text_width(fit(point.name, _LONGEST_NAME * drawing.width, TEXT), TEXT)
         free = (
@@ -344,12 +344,12 @@ def _paint_names(
             and box[1] >= frame.top
             and box[2] <= frame.right
             and box[3] <= frame.bottom
-            and not any(_overlap(box, other) for other in taken)
+            and not any(_overlap(box, occupied_box) for occupied_box in occupied)
         )
         box = next(free, None)
         if box is None:  # too many points here: the table below lists them all
             continue
-        taken.append(box)
+        occupied.append(box)
         left, top, right, bottom = box
         middle = (top + bottom) / 2
         if abs(middle - y) > _LETTER_HEIGHT + _RADIUS:

@@ -33,9 +33,9 @@ def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None, visible=False, counted="")
 
-        def report(done: float, total: float) -> None:
-            counted = f"{done:,.0f} of {total:,.0f} {unit}" if unit else ""
-            bar.update(task, completed=done, total=total, counted=counted)
+        def report(completed: float, total: float) -> None:
+            counted = f"{completed:,.0f} of {total:,.0f} {unit}" if unit else ""
+            bar.update(task, completed=completed, total=total, counted=counted)
 
         shown = Timer(PATIENCE, lambda: bar.update(task, visible=True))
         shown.daemon = True
@@ -46,5 +46,5 @@ def progress(title: str, *, unit: str | None = None) -> Iterator[Report]:
             shown.cancel()
 
 
-def _silent(_done: float, _total: float) -> None:
+def _silent(_completed: float, _total: float) -> None:
     """Report nothing."""

@@ -1,6 +1,6 @@
-"""The width of text, computed without a browser, so that no words are cut and none overlap.
+"""The width of text, computed without a browser, so that labels are neither cut nor overlap.
 
-The widths are those of a wide sans-serif font. In other fonts the same words take less room.
+The widths are those of a wide sans-serif font. In other fonts the same text takes less room.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _HUNDREDTHS = {
     "#+<=>^~±−M×": 86, "%mW@…": 100,
 }  # fmt: skip
 _WIDTHS = {letter: width / 100 for letters, width in _HUNDREDTHS.items() for letter in letters}
-_OTHERS = 0.7
+_USUAL_WIDTH = 0.7
 _WIDE = 1.05
 """The width of letters as wide as high, such as Chinese and Japanese ones."""
 LONGEST_VALUE = 80
@@ -30,10 +30,10 @@ def fit(text: str, room: float, size: float) -> str:
     """The text, cut with an ellipsis if it does not fit into `room` pixels."""
     if text_width(text, size) <= room:
         return text
-    left = room / size - _WIDTHS["…"]
+    remaining = room / size - _WIDTHS["…"]
     for index, letter in enumerate(text):
-        left -= _letter_width(letter)
-        if left < 0:
+        remaining -= _letter_width(letter)
+        if remaining < 0:
             return f"{text[:index].rstrip()}…"
     return f"{text}…"
 
@@ -52,16 +52,16 @@ def _letter_width(letter: str) -> float:
     if unicodedata.east_asian_width(letter) in {"W", "F"}:
         return _WIDE
     plain = unicodedata.normalize("NFD", letter)[0]
-    return _WIDTHS.get(plain, _OTHERS)
+    return _WIDTHS.get(plain, _USUAL_WIDTH)
 
 
 def wrapped(text: str, room: float, size: float) -> list[str]:
     """The text in lines of at most `room` pixels, broken between words; a longer word is cut."""
     lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
+    for next_word in text.split():
+        longer = f"{lines[-1]} {next_word}" if lines else next_word
         if lines and text_width(longer, size) <= room:
             lines[-1] = longer
         else:
-            lines.append(fit(word, room, size))
+            lines.append(fit(next_word, room, size))
     return lines

@@ -1,4 +1,4 @@
-"""Numbers, values and named figures as people read them, for pages, pictures and terminals."""
+"""Format numbers, values and named figures for readers: on pages, in pictures, in terminals."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class EngineContract:
 
     def test_text_is_exact(self, engine: Engine) -> None:
         """Case, accents, composed letters and trailing space all make a difference."""
-        words = [
+        texts = [
             "é",
             "e\u0301",
             "E",
@@ -160,9 +160,9 @@ class EngineContract:
             "%",
             "\t\n",
         ]
-        with engine.lend(pa.table({"w": words})) as lent:
+        with engine.lend(pa.table({"w": texts})) as lent:
             result = rows(engine, "SELECT w, COUNT(*) AS n FROM t GROUP BY w", t=lent)
-        assert sorted(result) == sorted((word, 1) for word in words)
+        assert sorted(result) == sorted((text, 1) for text in texts)
 
     @pytest.mark.parametrize(
         "text", ["it's", "back\\slash\\n", '"quoted"', "; -- /* */", "$1 %s {}", "é🎈"]
@@ -190,8 +190,10 @@ class EngineContract:
         table = pa.table({name: pa.array([number]) for number, name in enumerate(names)})
         with engine.lend(table) as lent:
             assert engine.run(everything(lent)).to_pylist() == table.to_pylist()
-            one = exp.select(exp.Column(this=exp.to_identifier('a"b', quoted=True))).from_(lent)
-            assert engine.run(one).to_pylist() == [{'a"b': 1}]
+            single_column = exp.select(
+                exp.Column(this=exp.to_identifier('a"b', quoted=True))
+            ).from_(lent)
+            assert engine.run(single_column).to_pylist() == [{'a"b': 1}]
 
     def test_lent_tables_join_and_go(self, engine: Engine) -> None:
         """Lent tables can be joined, several at a time, and are gone afterwards."""
@@ -245,8 +247,8 @@ class EngineContract:
         )
         with engine.lend(visits) as lent:
             result = rows(engine, sql, t=lent)
-        kept = sorted(range(1, 4), key=lambda v: hashlib.md5(f"a/{v}".encode()).hexdigest())[:2]
-        assert result == [("a", v, min(v, 2)) for v in sorted(kept)] + [("b", 4, 2)]
+        bounded = sorted(range(1, 4), key=lambda v: hashlib.md5(f"a/{v}".encode()).hexdigest())[:2]
+        assert result == [("a", v, min(v, 2)) for v in sorted(bounded)] + [("b", 4, 2)]
 
     @pytest.mark.parametrize("way", ["run", "stream", "write"])
     def test_errors_quote_no_data(
@@ -258,7 +260,7 @@ class EngineContract:
         way: str,
     ) -> None:
         """What the engine says about a cell stays in the detail."""
-        ways: dict[str, Callable[[exp.Query], object]] = {
+        calls: dict[str, Callable[[exp.Query], object]] = {
             "run": engine.run,
             "stream": lambda tree: engine.stream(tree).read_all(),
             "write": lambda tree: engine.write(tree, tmp_path / "a.csv"),
@@ -266,7 +268,7 @@ class EngineContract:
         with engine.lend(pa.table({"t": ["1", CANARY]})) as lent:
             tree = query("SELECT CAST(t AS BIGINT) AS n FROM t", t=lent)
             with pytest.raises(EngineError) as failure:
-                ways[way](tree)
+                calls[way](tree)
         error = failure.value
         assert CANARY in (error.detail or "")
         assert error.__cause__ is None

@@ -1,4 +1,4 @@
-"""Entropy that can be repeated, for tests only."""
+"""Reproducible entropy, for tests only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SeededEntropy:
-    """The same words for the same seed. Nothing outside tests may use it."""
+    """The same words for the same seed. Predictable noise protects nobody: use it in tests only."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.Philox(seed))

@@ -1,4 +1,4 @@
-"""A real server before a vault, on a free port of this machine, for as long as a test needs it."""
+"""A real server of a vault, on a free port of this machine, for the time of a test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Heard:
-    """What a server replied: its status, its headers by their names in small letters, its bytes."""
+    """A server's response: its status, its headers by lower-case name, and its body."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,19 +40,19 @@ class Heard:
 
 @dataclass(frozen=True)
 class Client:
-    """Asks a server as one who holds a token, or none."""
+    """An HTTP client, with or without a token."""
 
     url: str
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
-    """The address to connect from, one of 127.0.0.0/8, where it is not the usual one."""
+    """The local address to connect from, one of 127.0.0.0/8; None for the usual one."""
 
     def ask(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> Heard:
-        """Send one request, with JSON or bytes as its body, and hear the reply."""
-        place = urlsplit(self.url)
+        """Send one request, with JSON or bytes as its body, and return the response."""
+        address = urlsplit(self.url)
         sent = {**self.headers, **(headers or {})}
         if self.token is not None:
             sent = {"Authorization": f"Bearer {self.token}", **sent}
@@ -60,7 +60,7 @@ class Client:
             body, sent = dumps(body).encode(), {"Content-Type": "application/json", **sent}
         source = None if self.source is None else (self.source, 0)
         connection = HTTPConnection(
-            str(place.hostname), place.port, timeout=30, source_address=source
+            str(address.hostname), address.port, timeout=30, source_address=source
         )
         try:
             connection.request(method, path, body, sent)
@@ -70,7 +70,7 @@ class Client:
 
 
 def heard(reply: HTTPResponse) -> Heard:
-    """A reply that was read to its end."""
+    """Read a response to its end."""
     named = {name.lower(): value for name, value in reply.getheaders()}
     cookies = tuple(reply.msg.get_all("Set-Cookie", ()))
     return Heard(reply.status, named, reply.read(), cookies)
@@ -80,16 +80,16 @@ def heard(reply: HTTPResponse) -> Heard:
 def served(
     vault: Vault, *, limits: Limits | None = None, listening: Listening | None = None
 ) -> Iterator[VaultServer]:
-    """A server before a vault that runs in a thread of this process."""
-    place = listening or Listening(port=0)
-    server = VaultServer(vault, place, limits=limits or Limits(), owner_link=True)
+    """Run a server of a vault in a thread of this process."""
+    address = listening or Listening(port=0)
+    server = VaultServer(vault, address, limits=limits or Limits(), owner_link=True)
     with running(server):
         yield server
 
 
 @contextmanager
 def running(server: GateServer) -> Iterator[None]:
-    """A server that answers in a thread of this process."""
+    """Run a server in a thread of this process."""
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()
     until = time.monotonic() + 30

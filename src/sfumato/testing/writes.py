@@ -89,10 +89,10 @@ class WritingContract:
         tree = f"SELECT n, {cell} AS t FROM t ORDER BY n DESC"
         with engine.lend(numbers) as lent:
             engine.write(query(tree, t=lent), FolderTarget(str(tmp_path / "out")))
-        parts = sorted((tmp_path / "out").iterdir())
-        assert [one.name for one in parts] == [f"part-{n:05}.parquet" for n in range(len(parts))]
-        assert len(parts) > 1
-        read = pa.concat_tables([parquet.read_table(one) for one in parts])
+        files = sorted((tmp_path / "out").iterdir())
+        assert [path.name for path in files] == [f"part-{n:05}.parquet" for n in range(len(files))]
+        assert len(files) > 1
+        read = pa.concat_tables([parquet.read_table(path) for path in files])
         assert read["n"].to_pylist() == list(range(149_999, -1, -1))
         assert read["t"].null_count == 50_000
         assert list(tmp_path.iterdir()) == [tmp_path / "out"]
@@ -102,14 +102,14 @@ class WritingContract:
         with engine.lend(PEOPLE) as lent:
             tree = query("SELECT id, name FROM t WHERE id < 0 ORDER BY id", t=lent)
             engine.write(tree, FolderTarget(str(tmp_path / "out")))
-        (part,) = (tmp_path / "out").iterdir()
-        assert parquet.read_table(part).schema.names == ["id", "name"]
+        (path,) = (tmp_path / "out").iterdir()
+        assert parquet.read_table(path).schema.names == ["id", "name"]
 
     def test_existing_folder_is_kept_unless_told(self, engine: Engine, tmp_path: Path) -> None:
         """An existing folder is refused, and replaced only on demand, and only if it is one."""
         target = FolderTarget(str(tmp_path / "out"))
         engine.write(query("SELECT 1 AS a"), target)
-        for refused in (engine.check, lambda one: engine.write(query("SELECT 2 AS a"), one)):
+        for refused in (engine.check, lambda output: engine.write(query("SELECT 2 AS a"), output)):
             with pytest.raises(OutputError) as refusal:
                 refused(target)
             assert refusal.value.code == "output_exists"
@@ -135,14 +135,14 @@ class WritingContract:
         target = TableTarget("sfumato_contract", self.schema)
         tree = query("SELECT 1 AS a")
         if not engine.traits.creates_tables:
-            for refused in (engine.check, lambda one: engine.write(tree, one)):
+            for refused in (engine.check, lambda output: engine.write(tree, output)):
                 with pytest.raises(OutputError) as refusal:
                     refused(target)
                 assert refusal.value.code == "engine_cannot_create_tables"
             return
         engine.write(tree, target)
         assert engine.run(everything(target.table)).to_pylist() == [{"a": 1}]
-        for refused in (engine.check, lambda one: engine.write(tree, one)):
+        for refused in (engine.check, lambda output: engine.write(tree, output)):
             with pytest.raises(OutputError) as refusal:
                 refused(target)
             assert refusal.value.code == "output_exists"

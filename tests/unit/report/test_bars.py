@@ -121,7 +121,12 @@ def test_the_error_of_a_bar_is_drawn_and_told() -> None:
 
 def test_one_bar_may_be_accented_and_words_stand_for_figures() -> None:
     chart = draw_bars(
-        [("a", 1), ("b", 0)], label="l", what="w", value="v", accent="a", words=["above", "below"]
+        [("a", 1), ("b", 0)],
+        label="l",
+        what="w",
+        value="v",
+        accent="a",
+        texts_beside=["above", "below"],
     )
     svg = chart.draw(300)
     assert len(marks(svg, "tone3")) == 1

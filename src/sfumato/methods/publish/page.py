@@ -282,7 +282,7 @@ def _draw_verdicts(
     return draw_bars(
         bars[:_MOST_VERDICTS], label="Which ranges hold more rows than the threshold",
         what=" and ".join(columns), value="Threshold", percent=True,
-        words=["above" if above else "below" for above in verdicts[:_MOST_VERDICTS]],
+        texts_beside=["above" if above else "below" for above in verdicts[:_MOST_VERDICTS]],
         note=" ".join(notes),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The auditor: catch a mechanism that leaks more than it claims, by its outputs alone.
+"""The auditor: detect a mechanism that leaks more than it claims, from its outputs alone.
 
 A mechanism under audit is a callable ``(dataset, count, entropy)`` that returns `count`
 independent outputs as an array of shape ``(count,)``, or ``(count, k)`` for outputs of k parts.

@@ -1,7 +1,7 @@
-"""What an observer looks at in an output: each feature turns outputs into discrete keys.
+"""Features of outputs that an attacker might use: each maps outputs to discrete keys.
 
-Any fixed map of outputs to keys is a valid thing to look at (post-processing), so keys may
-collide; a map may be fitted to outputs that the final test never sees.
+Every fixed map is valid, because it is post-processing; keys may collide. A map may be fitted to
+outputs that the final test does not use.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Feature:
-    """One way of looking at outputs."""
+    """A named map of outputs to keys."""
 
     name: str
     keys: Keys
 
 
 def features(outputs: NDArray[Any]) -> list[Feature]:
-    """List what to look at in outputs like these; bins are fitted to them."""
+    """The features for outputs of this type; bins are fitted to the given outputs."""
     if outputs.ndim == 1:
-        return _of_numbers(outputs)
-    found = [
+        return _number_features(outputs)
+    feature_list = [
         Feature("whole", _hash_rows),
         Feature("whole, coarse", _coarse_rows(outputs)),
     ]
     for column in range(outputs.shape[1]):
-        found += _of_part(f"part {column}", _column(column), outputs)
+        feature_list += _part_features(f"part {column}", _column(column), outputs)
     for column in range(1, outputs.shape[1]):
         # Noise used twice cancels in a difference.
-        found += _of_part(f"part {column} - part 0", _difference(column), outputs)
-    return found
+        feature_list += _part_features(f"part {column} - part 0", _difference(column), outputs)
+    return feature_list
 
 
 def lowest_bit(outputs: NDArray[Any]) -> IntArray:
-    """Give the power of two of the lowest set bit of each float (Haney et al. 2022).
+    """The exponent of the lowest set bit of each float (Haney et al. 2022).
 
     Adding floating-point noise to a large value clears low bits that noise on a small value has.
     A zero, which has no set bit, gives 4096.
@@ -61,7 +61,7 @@ def lowest_bit(outputs: NDArray[Any]) -> IntArray:
 
 
 def on_grid(outputs: FloatArray, granule: float) -> BoolArray:
-    """Say which floats are exact multiples of a power-of-two granule."""
+    """Which floats are exact multiples of a power-of-two granule."""
     # Dividing by a power of two is exact, so fmod sees every bit below the grid.
     return np.asarray(np.fmod(outputs / granule, 1.0) == 0.0)
 
@@ -72,7 +72,7 @@ def reachable(
     *,
     spread: int = 3,
 ) -> Feature:
-    """Ask which outputs a floating-point sampler can produce at all (Mironov 2012).
+    """The feature: can a floating-point sampler produce this output at all? (Mironov 2012)
 
     `inverse` guesses the integer seed of an output; `forward` maps seeds to outputs. An output is
     reachable when a seed within `spread` of the guess gives it exactly.
@@ -88,33 +88,33 @@ def reachable(
     return Feature("reachable", keys)
 
 
-def _of_part(name: str, part: Keys, outputs: NDArray[Any]) -> list[Feature]:
+def _part_features(name: str, select: Keys, outputs: NDArray[Any]) -> list[Feature]:
     def after(inner: Keys) -> Keys:
-        return lambda rows: inner(part(rows))
+        return lambda rows: inner(select(rows))
 
     return [
         Feature(f"{name}: {feature.name}", after(feature.keys))
-        for feature in _of_numbers(part(outputs))
+        for feature in _number_features(select(outputs))
     ]
 
 
-def _of_numbers(outputs: NDArray[Any]) -> list[Feature]:
-    found = [Feature("value", _bits)]
+def _number_features(outputs: NDArray[Any]) -> list[Feature]:
+    number_features = [Feature("value", _bits)]
     if outputs.dtype.kind not in "iuf":
-        return found
+        return number_features
     if len(np.unique(outputs[:: len(outputs) // 1024 + 1])) > _BINS:
-        found.append(Feature("bins", _bins(_edges(outputs, _BINS))))
+        number_features.append(Feature("bins", _bins(_edges(outputs, _BINS))))
     if outputs.dtype.kind == "f":
-        found += [
+        number_features += [
             Feature("lowest bit", lambda values: _bits(lowest_bit(values))),
             Feature("low byte", lambda values: _bits(values) & np.uint64(0xFF)),
             Feature("exponent", lambda values: _bits(values) >> np.uint64(52)),
         ]
-    return found
+    return number_features
 
 
 def _edges(values: NDArray[Any], bins: int) -> NDArray[Any]:
-    """Cut numbers into bins of like size; what is not a number falls into the last."""
+    """The edges of bins with about equal numbers of values; NaN falls into the last bin."""
     finite = values[np.isfinite(values)]
     cuts = np.linspace(0, 1, bins + 1)[1:-1]
     return np.unique(np.quantile(finite, cuts)) if finite.size else finite
@@ -146,11 +146,11 @@ def _coarse_rows(rows: NDArray[Any]) -> Keys:
     edges = [_edges(column, _COARSE) for column in rows.T]
 
     def keys(outputs: NDArray[Any]) -> NDArray[np.uint64]:
-        parts = [
+        codes = [
             np.searchsorted(edge, column, side="right")
             for edge, column in zip(edges, outputs.T, strict=True)
         ]
-        return _hash_rows(np.stack(parts, axis=1))
+        return _hash_rows(np.stack(codes, axis=1))
 
     return keys
 

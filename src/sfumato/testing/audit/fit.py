@@ -19,7 +19,7 @@ _LEAST_EXPECTED = 20.0
 
 @dataclass(frozen=True)
 class Fit:
-    """Pearson's chi-square; a small `p_value` says that the law is another one."""
+    """Pearson's chi-square test; a small `p_value` rejects the distribution."""
 
     statistic: float
     freedom: int
@@ -27,28 +27,30 @@ class Fit:
 
 
 def fit(outputs: IntArray, mass: Callable[[IntArray], FloatArray]) -> Fit:
-    """Compare outputs with a law given by its mass at each integer.
+    """Test outputs against a distribution given by its mass at each integer.
 
-    Integers whose expected count is below 20 are pooled, with all that was never seen, into one.
+    Integers whose expected count is below 20, and all integers outside the range of the outputs,
+    are pooled into one cell.
     """
     low, high = int(outputs.min()), int(outputs.max())
     expected = mass(np.arange(low, high + 1)) * len(outputs)
     observed = np.bincount(outputs - low, minlength=high - low + 1).astype(np.float64)
     large = expected >= _LEAST_EXPECTED
-    rest = max(len(outputs) - float(expected[large].sum()), 0.0)
-    if rest < _LEAST_EXPECTED:
-        # Too little is left for a cell of its own: it joins the smallest cell.
+    pooled_expected = max(len(outputs) - float(expected[large].sum()), 0.0)
+    if pooled_expected < _LEAST_EXPECTED:
+        # Too little for a cell of its own: pooled with the smallest cell.
         smallest = np.flatnonzero(large)[np.argmin(expected[large])]
-        expected[smallest] += rest
+        expected[smallest] += pooled_expected
         observed[smallest] += float(observed[~large].sum())
         return _pearson(observed[large], expected[large])
     return _pearson(
-        np.append(observed[large], observed[~large].sum()), np.append(expected[large], rest)
+        np.append(observed[large], observed[~large].sum()),
+        np.append(expected[large], pooled_expected),
     )
 
 
 def fit_uniform(outputs: IntArray, size: int) -> Fit:
-    """Compare outputs with the uniform law on 0, ..., size - 1."""
+    """Test outputs against the uniform distribution on 0, ..., size - 1."""
     return _pearson(
         np.bincount(outputs, minlength=size).astype(np.float64),
         np.full(size, len(outputs) / size),

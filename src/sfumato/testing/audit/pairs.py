@@ -1,7 +1,7 @@
-"""Neighbouring tables that tell a broken mechanism from a sound one.
+"""Neighbouring tables on which a broken mechanism is detected.
 
-The pair matters more than the number of draws: a median with noise of its local sensitivity looks
-sound on most pairs and leaks wildly on one.
+The pair matters more than the number of draws: a median with noise of its local sensitivity passes
+on most pairs and leaks heavily on one.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ Pair = tuple[Table, Table]
 
 
 def patterns(size: int) -> list[tuple[IntArray, IntArray]]:
-    """Give the answers of `size` queries of sensitivity 1 on neighbours (Ding et al. 2018)."""
-    zero, one = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
-    first = zero.copy()
+    """Pairs of answers of `size` queries of sensitivity 1 on neighbours (Ding et al. 2018)."""
+    zeros, ones = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
+    first = zeros.copy()
     first[0] = 1
-    half = zero.copy()
+    half = zeros.copy()
     half[: size // 2] = 1
     return [
-        (one, one + first),  # one above
-        (one, one - first),  # one below
-        (one, one + 2 * first - 1),  # one above, the rest below
-        (one, one + 1 - 2 * first),  # one below, the rest above
-        (one, one + 2 * half - 1),  # half and half
-        (one, one + 1),  # all above
-        (one, one - 1),  # all below
-        (half, one - half),  # crossed
+        (ones, ones + first),  # one above
+        (ones, ones - first),  # one below
+        (ones, ones + 2 * first - 1),  # one above, the rest below
+        (ones, ones + 1 - 2 * first),  # one below, the rest above
+        (ones, ones + 2 * half - 1),  # half and half
+        (ones, ones + 1),  # all above
+        (ones, ones - 1),  # all below
+        (half, ones - half),  # crossed
     ]
 
 
 def small_tables(rows: Sequence[Row], *, relation: Neighbours, most: int = 3) -> Iterator[Pair]:
-    """Give every pair of neighbouring tables of at most `most` rows taken from `rows`."""
+    """Every pair of neighbouring tables of at most `most` rows taken from `rows`."""
     for size in range(most + 1):
         for table in combinations_with_replacement(rows, size):
-            for other in neighbours(table, rows, relation=relation):
-                if len(other) <= size:  # an addition is seen as a removal from the larger table
-                    yield table, other
+            for neighbour in neighbours(table, rows, relation=relation):
+                if len(neighbour) <= size:  # additions are removals from the larger table
+                    yield table, neighbour
 
 
 def neighbours(table: Table, rows: Sequence[Row], *, relation: Neighbours) -> list[Table]:
-    """Give the tables that differ from this one in one person."""
+    """The tables that differ from this one in one person."""
     shorter = [(*table[:at], *table[at + 1 :]) for at in range(len(table))]
     if relation is Neighbours.ADD_REMOVE:
         return shorter + [(*table, row) for row in rows]
-    return [(*rest, row) for rest in shorter for row in rows]
+    return [(*remaining, row) for remaining in shorter for row in rows]
 
 
 def worst(
@@ -70,8 +70,10 @@ def worst(
     entropy: Entropy,
     draws: int = 5_000,
 ) -> tuple[Any, Any]:
-    """Choose the pair on which a short audit sees most; audit that one afresh."""
-    return max(pairs, key=lambda pair: _seen(mechanism, pair, claim, entropy, draws).lower_bound)
+    """The pair with the largest bound in a short audit. Audit it again with fresh draws."""
+    return max(
+        pairs, key=lambda pair: _short_audit(mechanism, pair, claim, entropy, draws).lower_bound
+    )
 
 
 @dataclass
@@ -95,27 +97,28 @@ def climb(
     steps: int = 200,
     draws: int = 2_000,
 ) -> Pair:
-    """Search for a worse pair: change the table or the one person who differs, keep what is worse.
+    """Search for a pair with a larger loss by hill climbing.
 
-    A step replaces, doubles or drops a row of both tables, or only chooses another neighbour.
+    A step replaces, duplicates or drops a row of both tables, or only chooses another neighbour. It
+    is kept if a short audit gives a bound at least as large.
     """
     choice = _Choice(entropy)
     # Under replace-one the number of rows is public and stays.
     moves = _MOVES if relation is Neighbours.ADD_REMOVE else _MOVES[:1]
-    best, score = start, _seen(mechanism, start, claim, entropy, draws).lower_bound
+    best, score = start, _short_audit(mechanism, start, claim, entropy, draws).lower_bound
     for _ in range(steps):
         table = best[0]
         if choice.below(2):
             table = moves[choice.below(len(moves))](table, rows, choice)
-        others = neighbours(table, rows, relation=relation)
-        pair = (table, others[choice.below(len(others))])
-        found = _seen(mechanism, pair, claim, entropy, draws).lower_bound
-        if found >= score:
-            best, score = pair, found
+        candidates = neighbours(table, rows, relation=relation)
+        pair = (table, candidates[choice.below(len(candidates))])
+        new_score = _short_audit(mechanism, pair, claim, entropy, draws).lower_bound
+        if new_score >= score:
+            best, score = pair, new_score
     return best
 
 
-def _seen(
+def _short_audit(
     mechanism: Mechanism, pair: tuple[Any, Any], claim: Claim, entropy: Entropy, draws: int
 ) -> Audit:
     return audit(mechanism, pair, claim, entropy=entropy, draws=draws, alpha=1e-2)

@@ -1,4 +1,4 @@
-"""The special functions of the auditor's bounds, which are SciPy's."""
+"""Special functions for the auditor's bounds, from SciPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def special(name: str) -> Any:
-    """A special function; who lacks SciPy is told what to install."""
+    """A function of `scipy.special`; without SciPy the error says what to install."""
     try:
         return getattr(import_module("scipy.special"), name)
     except ModuleNotFoundError:

@@ -1,14 +1,14 @@
-"""The exact loss of a method along transcripts: all that was measured and chosen, in order.
+"""The exact privacy loss of a method along transcripts: the sequence of its mechanisms' answers.
 
-Whatever a method releases is made of the answers of its mechanisms, so nothing it releases tells
-more than their sequence. Here these answers are not drawn but prescribed: a method is run on two
-neighbouring tables with the same answers, and the chances of each answer, given those before it,
-are exact. The logarithm of their quotient is the loss along that transcript, without any
-statistics; the largest one found bounds the loss of the method from below. A method of many
-mechanisms, of which sampling sees only the most likely outputs, shows its whole loss so.
+A method's release is a function of the answers of its mechanisms, so it reveals no more than their
+sequence. Here the answers are not drawn but prescribed: the method runs on two neighbouring tables
+with the same answers, and the probability of each answer, given the earlier ones, is computed
+exactly. The logarithm of the ratio is the loss along that transcript, without statistics; the
+largest one found is a lower bound on the loss of the method. Sampling would see only the most
+likely outputs of a method with many mechanisms; this sees its whole loss.
 
-Answers are prescribed where mechanisms are called: noise by its law, choices by the chances that
-the mechanism hands to the sampler. Those laws have audits of their own.
+Answers are prescribed where mechanisms are called: noise by its distribution, choices by the
+probabilities that the mechanism passes to the sampler. Those distributions have their own audits.
 """
 
 from __future__ import annotations
@@ -38,61 +38,83 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.spatial.growth import Division
 
 Method = Callable[[Any], object]
-"""Runs a method on a table; what it gives does not matter."""
+"""Runs a method on a table; its result is ignored."""
 
+# The share of steps that take an answer with the largest loss; the others explore.
 _GREED = 0.8
+# Losses closer than this are ties, decided at random.
 _ALIKE = 1e-9
 _REACH = 300
-"""So many scales from its middle the chance of noise is below 1e-130, and left out."""
+"""Noise further than this many scales has probability below 1e-130 and is left out."""
+# The tail answer that is tried, in scales from the value.
 _FAR = 8
 
 
 class Law(Protocol):
-    """The law of one answer."""
+    """The probability distribution of one answer."""
 
     def likely(self) -> Sequence[int]:
-        """Answers worth trying."""
+        """The answers to try."""
         ...
 
     def log(self, answer: int) -> float:
-        """The logarithm of the chance of an answer."""
+        """The logarithm of the probability of an answer."""
         ...
 
 
 def largest_loss(method: Method, pair: tuple[Any, Any], *, tries: int = 40, seed: int = 1) -> float:
-    """The largest loss found along a transcript; infinite where tables differ in what is asked."""
+    """Search the largest loss along a transcript, a lower bound on the method's loss.
+
+    Parameters
+    ----------
+    method : callable
+        Runs the method on a table.
+    pair : two tables
+        Neighbours under the method's privacy unit.
+    tries : int
+        The number of transcripts.
+    seed : int
+        The seed of the search.
+
+    Returns
+    -------
+    float
+        The largest absolute loss; infinity if the tables lead to different numbers of answers.
+    """
     draw = np.random.default_rng(seed)
     best = 0.0
     for _ in range(tries):
         script: list[list[int]] = []
         sign, loss = draw.choice((-1.0, 1.0)), 0.0
         while True:
-            first, second = (_asked_next(method, side, script) for side in pair)
-            if len(first) != len(second):
+            first_laws, second_laws = (_next_laws(method, side, script) for side in pair)
+            if len(first_laws) != len(second_laws):
                 return math.inf
-            if not first:
+            if not first_laws:
                 break
-            laws = list(zip(first, second, strict=True))
-            answers = [_pick(one, other, sign, draw) for one, other in laws]
+            laws = list(zip(first_laws, second_laws, strict=True))
+            answers = [_pick(first_law, second_law, sign, draw) for first_law, second_law in laws]
             loss += sum(
-                one.log(answer) - other.log(answer)
-                for (one, other), answer in zip(laws, answers, strict=True)
+                first_law.log(answer) - second_law.log(answer)
+                for (first_law, second_law), answer in zip(laws, answers, strict=True)
             )
             script.append(answers)
         best = max(best, abs(loss))
     return best
 
 
-def _pick(one: Law, other: Law, sign: float, draw: np.random.Generator) -> int:
-    """One of the answers that tell the sides apart best, or now and then any."""
-    answers = np.array(sorted({*one.likely(), *other.likely()}))
-    told = np.array([sign * (one.log(answer) - other.log(answer)) for answer in answers.tolist()])
+def _pick(first_law: Law, second_law: Law, sign: float, draw: np.random.Generator) -> int:
+    """Choose an answer with the largest loss, or sometimes any answer."""
+    answers = np.array(sorted({*first_law.likely(), *second_law.likely()}))
+    losses = np.array(
+        [sign * (first_law.log(answer) - second_law.log(answer)) for answer in answers.tolist()]
+    )
     greedy = draw.random() < _GREED
-    return int(draw.choice(answers[told > told.max() - _ALIKE] if greedy else answers))
+    return int(draw.choice(answers[losses > losses.max() - _ALIKE] if greedy else answers))
 
 
-def _asked_next(method: Method, table: Any, script: list[list[int]]) -> Sequence[Law]:
-    """The laws of what a method asks after a script of answers; none where it is done."""
+def _next_laws(method: Method, table: Any, script: list[list[int]]) -> Sequence[Law]:
+    """The distributions of the next answers after a script; none if the method has finished."""
     try:
         with _prescribed(_Prompter(script)):
             method(table)
@@ -102,7 +124,7 @@ def _asked_next(method: Method, table: Any, script: list[list[int]]) -> Sequence
 
 
 class _ScriptEndsError(Exception):
-    """The method asks for more than is prescribed."""
+    """The method asks for more answers than are prescribed."""
 
     def __init__(self, laws: Sequence[Law]) -> None:
         super().__init__()
@@ -111,7 +133,7 @@ class _ScriptEndsError(Exception):
 
 @dataclass
 class _Prompter:
-    """Gives the prescribed answers in turn; once there are no more, it stops the method."""
+    """Returns the prescribed answers in turn; after the last one it stops the method."""
 
     script: list[list[int]]
     turn: int = 0
@@ -140,7 +162,7 @@ class _Noisy:
 
 @dataclass
 class _Chances:
-    """Finitely many answers and their chances."""
+    """Finitely many answers and their probabilities."""
 
     chances: dict[int, float] = field(default_factory=dict)
 
@@ -157,7 +179,7 @@ class _Chances:
 
 @contextmanager
 def _prescribed(prompter: _Prompter) -> Iterator[None]:
-    """Let every mechanism ask the prompter in place of drawing."""
+    """Patch every mechanism to take its answers from the prompter instead of drawing."""
     exponential, ranked, middle = Exponential.sample, Quantile.sample, Medians.sample
 
     def steps(self: Geometric, values: Any, _entropy: object) -> NDArray[Any]:
@@ -178,12 +200,12 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
 
     def cuts(self: Medians, division: Division, axis: int, entropy: Any) -> IntArray:
         wide = division.sizes(axis) > 1
-        found = division.highs[:, axis].copy()
+        cut_points = division.highs[:, axis].copy()
         if wide.any():
-            found[wide] = prompter.answer(
+            cut_points[wide] = prompter.answer(
                 lambda: _laws(lambda: middle(self, division, axis, entropy)[wide])
             )
-        return found
+        return cut_points
 
     def start(self: SparseVector, threshold: int, _entropy: object, *, runs: int) -> _Judging:
         assert runs == 1
@@ -203,7 +225,7 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
 
 
 def _laws(sample: Callable[[], IntArray]) -> list[_Chances]:
-    """The law of each choice of one sample, found by taking every place and every point in it."""
+    """The distribution of each choice of one sample, by enumerating every index and point."""
     walk = _Walk()
     with ExitStack() as patches:
         for module in (selection, quantile, kdtree):
@@ -211,10 +233,10 @@ def _laws(sample: Callable[[], IntArray]) -> list[_Chances]:
         for module in (quantile, kdtree):
             patches.enter_context(patch.object(module, "uniform_below", walk.within))
         laws: list[_Chances] = []
-        while not walk.done:
-            given = sample()
-            laws = laws or [_Chances() for _ in given]
-            for law, answer, chance in zip(laws, given.tolist(), walk.chances(), strict=True):
+        while not walk.is_finished:
+            answers = sample()
+            laws = laws or [_Chances() for _ in answers]
+            for law, answer, chance in zip(laws, answers.tolist(), walk.chances(), strict=True):
                 if chance > 0:
                     law.add(answer, chance)
             walk.step()
@@ -223,12 +245,12 @@ def _laws(sample: Callable[[], IntArray]) -> list[_Chances]:
 
 @dataclass
 class _Walk:
-    """Stands in for samplers: in turn each place of each run, and each point of that place."""
+    """Replaces samplers: returns in turn each index of each run, and each point of its range."""
 
-    place: int = 0
+    position: int = 0
     point: int = 0
-    done: bool = False
-    _places: list[FloatArray] = field(default_factory=list)
+    is_finished: bool = False
+    _run_chances: list[FloatArray] = field(default_factory=list)
     _limits: IntArray | None = None
 
     def choose(
@@ -244,12 +266,12 @@ class _Walk:
         heights = float(rate) * scores.astype(np.float64)
         if weights is not None:
             heights += np.log(weights.astype(np.float64))
-        self._places, self._limits = [], None
+        self._run_chances, self._limits = [], None
         for run in np.split(heights, starts[1:]):
             raised = np.exp(run - run.max())
-            self._places.append(raised / raised.sum())
-        last = np.array([len(run) for run in self._places]) - 1
-        return np.asarray(starts + np.minimum(self.place, last), dtype=np.int64)
+            self._run_chances.append(raised / raised.sum())
+        last = np.array([len(run) for run in self._run_chances]) - 1
+        return np.asarray(starts + np.minimum(self.position, last), dtype=np.int64)
 
     def within(self, limits: NDArray[Any], entropy: object) -> IntArray:
         assert entropy is None
@@ -257,23 +279,25 @@ class _Walk:
         return np.minimum(self.point, self._limits - 1)
 
     def chances(self) -> list[float]:
-        """The chance of what was just given, for each run; 0 where it has no such place."""
-        limits = np.ones(len(self._places), np.int64) if self._limits is None else self._limits
+        """The probability of the last choice, for each run; 0 if the run has no such index."""
+        limits = np.ones(len(self._run_chances), np.int64) if self._limits is None else self._limits
         return [
-            float(run[self.place]) / limit if self.place < len(run) and self.point < limit else 0.0
-            for run, limit in zip(self._places, limits.tolist(), strict=True)
+            float(run[self.position]) / limit
+            if self.position < len(run) and self.point < limit
+            else 0.0
+            for run, limit in zip(self._run_chances, limits.tolist(), strict=True)
         ]
 
     def step(self) -> None:
         limit = 1 if self._limits is None else int(self._limits.max())
         self.point += 1
         if self.point >= limit:
-            self.place, self.point = self.place + 1, 0
-        self.done = self.place >= max(map(len, self._places))
+            self.position, self.point = self.position + 1, 0
+        self.is_finished = self.position >= max(map(len, self._run_chances))
 
 
 class _Judging:
-    """A run of the sparse vector: its threshold's noise stays unknown, and is summed over."""
+    """A run of the sparse vector technique; the noise of its threshold is summed over."""
 
     def __init__(self, mechanism: SparseVector, threshold: int, prompter: _Prompter) -> None:
         self._mechanism, self._prompter, self._positives = mechanism, prompter, 0
@@ -284,13 +308,20 @@ class _Judging:
         self._weights /= self._weights.sum()
 
     def ask(self, values: IntArray) -> Judgement:
-        """Judge one query; once enough were above, nothing more is asked of the data."""
+        """Judge one query; after `cutoff` positive answers the data are not used any more."""
         if self._positives == self._mechanism.cutoff:
             return Judgement(np.array([STOPPED]), None)
         gaps, scale = self._lines - int(values[0]), float(self._mechanism.query_scale)
         sides = {ABOVE: _tail(gaps, scale), BELOW: _tail(1 - gaps, scale)}
         verdict = self._prompter.answer(
-            lambda: [_Chances({side: float(self._weights @ one) for side, one in sides.items()})]
+            lambda: [
+                _Chances(
+                    {
+                        side: float(self._weights @ tail_chances)
+                        for side, tail_chances in sides.items()
+                    }
+                )
+            ]
         )[0]
         self._weights = self._weights * sides[verdict]
         self._weights /= self._weights.sum()
@@ -299,7 +330,7 @@ class _Judging:
 
 
 def _tail(steps: IntArray, scale: float) -> FloatArray:
-    """The chance that two-sided geometric noise is at least so many steps."""
+    """The probability that two-sided geometric noise is at least `steps`."""
     ratio = math.exp(-1 / scale)
     far = np.power(ratio, np.abs(steps))
     return np.where(steps > 0, far / (1 + ratio), 1 - far * ratio / (1 + ratio))

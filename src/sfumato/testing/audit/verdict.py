@@ -35,25 +35,39 @@ class Curve:
 
 
 def epsilon_bound(
-    hits: ArrayLike, others: ArrayLike, trials: int, *, delta: float, alpha: float
+    hits: ArrayLike, other_hits: ArrayLike, trials: int, *, delta: float, alpha: float
 ) -> FloatArray:
-    """Bound epsilon from below when an event struck `hits` and `others` times in `trials` each.
+    """Bound epsilon from below, given how often an event occurred on each of two tables.
 
-    Clopper-Pearson at alpha / 2 on either side, so that P[bound > epsilon] <= alpha whatever the
-    mechanism; minus infinity where nothing can be said.
+    Clopper-Pearson intervals at alpha / 2 on either side, so that P[bound > epsilon] <= alpha for
+    every mechanism: epsilon >= log((p - delta) / q).
+
+    Parameters
+    ----------
+    hits, other_hits : array of int
+        Occurrences on the first and on the second table, each in `trials` draws.
+    delta : float
+        The delta of the claim.
+    alpha : float
+        The probability that the bound is wrong.
+
+    Returns
+    -------
+    array
+        The bounds; minus infinity where there is none.
     """
     low = _lower(hits, trials, alpha / 2) - delta
-    high = _upper(others, trials, alpha / 2)
+    high = _upper(other_hits, trials, alpha / 2)
     bound = np.full(low.shape, -np.inf)
     np.log(low / high, out=bound, where=low > 0)
     return bound
 
 
-def mu_bound(hits: ArrayLike, others: ArrayLike, trials: int, *, alpha: float) -> FloatArray:
+def mu_bound(hits: ArrayLike, other_hits: ArrayLike, trials: int, *, alpha: float) -> FloatArray:
     """Bound the mu of a trade-off curve from below, as `epsilon_bound` does epsilon."""
     ndtri = special("ndtri")
     true_positive = ndtri(_lower(hits, trials, alpha / 2))
-    false_positive = ndtri(_upper(others, trials, alpha / 2))
+    false_positive = ndtri(_upper(other_hits, trials, alpha / 2))
     known = np.isfinite(true_positive) & np.isfinite(false_positive)
     bound = np.full(true_positive.shape, -np.inf)
     np.subtract(true_positive, false_positive, out=bound, where=known)
@@ -69,8 +83,8 @@ def _lower(hits: ArrayLike, trials: int, alpha: float) -> FloatArray:
 def _upper(hits: ArrayLike, trials: int, alpha: float) -> FloatArray:
     betainccinv = special("betainccinv")
     count = np.asarray(hits, dtype=np.float64)
-    rest = np.maximum(trials - count, 1)
-    return np.where(count < trials, betainccinv(count + 1, rest, alpha), 1.0)
+    misses = np.maximum(trials - count, 1)
+    return np.where(count < trials, betainccinv(count + 1, misses, alpha), 1.0)
 
 
 Claim = Pure | Approx | Curve
@@ -81,7 +95,7 @@ _THRESHOLDS = 256
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: a lower bound on the loss that holds but for probability `alpha`."""
+    """The result of an audit: a lower bound on the loss, wrong with probability at most `alpha`."""
 
     claim: Claim
     lower_bound: float
@@ -102,11 +116,11 @@ class Audit:
 
     @property
     def power(self) -> float:
-        """The part of the claim that was seen; a tight mechanism audited well comes near 1."""
+        """Lower bound / claim; near 1 for a tight mechanism and a good audit."""
         return self.lower_bound / self.claimed
 
     def sentence(self) -> str:
-        """Say what was seen."""
+        """State the result in one sentence."""
         verdict = "VIOLATES" if self.violated else "stays within"
         return (
             f"Loss is at least {self.lower_bound:.4g} and {verdict} the claimed {self.claimed:.4g}"
@@ -145,9 +159,32 @@ def audit(
 ) -> Audit:
     """Bound the loss of a mechanism between two neighbouring tables from below.
 
-    `draws` outputs a side choose what to look at: a third ranks the keys of each feature by their
-    likelihood ratio, the rest sets the threshold. They are thrown away; the bound comes from
-    `draws` fresh outputs a side. `violated` is then a false alarm with probability at most `alpha`.
+    `draws` outputs per table choose the event to test: a third ranks the keys of each feature by
+    their likelihood ratio, the others set the threshold. They are discarded; the bound comes from
+    `draws` fresh outputs per table. So `violated` is a false alarm with probability at most
+    `alpha`.
+
+    Parameters
+    ----------
+    mechanism : callable
+        Called with (table, count, entropy); returns `count` independent outputs.
+    pair : two tables
+        Neighbours under the claim's privacy unit.
+    claim : Pure, Approx or Curve
+        The claimed guarantee.
+    entropy : Entropy
+        The randomness of the mechanism.
+    draws : int
+        The number of outputs per table, twice.
+    alpha : float
+        The probability of a false alarm.
+    extra : sequence of Feature
+        Features to test besides the usual ones.
+
+    Returns
+    -------
+    Audit
+        The lower bound, and whether it violates the claim.
     """
     first, second = (_draw(mechanism, side, draws, entropy) for side in pair)
     chosen = _choose(first, second, claim, alpha, extra)
@@ -171,12 +208,12 @@ def _choose(
 ) -> _Event:
     ranking = len(first) // 3
     seen = np.concatenate((first[:ranking], second[:ranking]))
-    found = [
+    events = [
         event
         for feature in (*features(seen), *extra)
         for event in _thresholds(feature, first, second, ranking, claim, alpha)
     ]
-    return max(found, key=lambda event: event.score)
+    return max(events, key=lambda event: event.score)
 
 
 def _thresholds(
@@ -192,14 +229,14 @@ def _thresholds(
     seen = np.unique(np.concatenate((keys[0][:ranking], keys[1][:ranking])))
     counts = [np.bincount(_rank(seen, side[:ranking]), minlength=len(seen)) for side in keys]
     order = np.argsort(-(counts[0] + 0.5) / (counts[1] + 0.5), kind="stable")
-    place = np.empty(len(seen), dtype=np.int64)
-    place[order] = np.arange(len(seen))
+    ranks = np.empty(len(seen), dtype=np.int64)
+    ranks[order] = np.arange(len(seen))
     trials = len(first) - ranking
-    curves = [_cumulative(seen, place, side[ranking:]) for side in keys]
+    curves = [_cumulative(seen, ranks, side[ranking:]) for side in keys]
     cuts = np.unique(np.linspace(1, len(seen), min(len(seen), _THRESHOLDS)).astype(np.int64))
-    found = []
+    events = []
     for flipped in (False, True):
-        # In the other direction the unlikely end of the same order comes first.
+        # For the second table as the likely one, the order is read from its end.
         likely, unlikely = (
             (curves[1][-1] - curves[1][-1 - cuts], curves[0][-1] - curves[0][-1 - cuts])
             if flipped
@@ -208,14 +245,14 @@ def _thresholds(
         scores = _bound(claim, likely, unlikely, trials, alpha)
         best = int(np.argmax(scores))
         chosen = order[-cuts[best] :] if flipped else order[: cuts[best]]
-        found.append(_Event(feature, np.sort(seen[chosen]), flipped, float(scores[best])))
-    return found
+        events.append(_Event(feature, np.sort(seen[chosen]), flipped, float(scores[best])))
+    return events
 
 
-def _cumulative(seen: NDArray[np.uint64], place: IntArray, keys: NDArray[np.uint64]) -> IntArray:
+def _cumulative(seen: NDArray[np.uint64], ranks: IntArray, keys: NDArray[np.uint64]) -> IntArray:
     """Count the keys in each prefix of the ranking; keys never seen before fall in none."""
     rank = _rank(seen, keys)
-    counts = np.bincount(place[rank[rank >= 0]], minlength=len(seen))
+    counts = np.bincount(ranks[rank[rank >= 0]], minlength=len(seen))
     return np.concatenate(([0], np.cumsum(counts)))
 
 
@@ -225,9 +262,9 @@ def _rank(seen: NDArray[np.uint64], keys: NDArray[np.uint64]) -> IntArray:
     return np.where(seen[index] == keys, index, -1)
 
 
-def _bound(claim: Claim, hits: Any, others: Any, trials: int, alpha: float) -> FloatArray:
+def _bound(claim: Claim, hits: Any, other_hits: Any, trials: int, alpha: float) -> FloatArray:
     if isinstance(claim, Curve):
-        return mu_bound(hits, others, trials, alpha=alpha)
+        return mu_bound(hits, other_hits, trials, alpha=alpha)
     delta = float(claim.delta) if isinstance(claim, Approx) else 0.0
-    bound = epsilon_bound(hits, others, trials, delta=delta, alpha=alpha)
+    bound = epsilon_bound(hits, other_hits, trials, delta=delta, alpha=alpha)
     return np.where(np.isnan(bound), -math.inf, bound)
