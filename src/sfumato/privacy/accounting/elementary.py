@@ -55,6 +55,7 @@ def exp_up(value: Fraction, bits: int = BITS) -> Fraction:
 def _exp(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Halve the argument until it is at most 1/2, sum the series, square as often as halved."""
     if value < 0:
+        # exp(-x) = 1 / exp(x): the bounds change places.
         inverse_high, inverse_low = _exp(-value, bits)
         return 1 / inverse_low, 1 / inverse_high
     halvings = max(0, value.numerator.bit_length() - value.denominator.bit_length() + 2)
@@ -98,6 +99,7 @@ def _log(value: Fraction, bits: int) -> tuple[Fraction, Fraction]:
         power, mantissa = power + 1, mantissa / 2
     elif mantissa < Fraction(2, 3):
         power, mantissa = power - 1, mantissa * 2
+    # k log 2 multiplies the error of log 2 by k: as many extra digits as k has.
     work = bits + 16 + power.bit_length()
     low, high = _artanh((mantissa - 1) / (mantissa + 1), work)
     two_low, two_high = _log_two(work)

@@ -208,6 +208,7 @@ def from_record(record: object) -> Event:
 
 
 def _encode_event(event: Event, depth: int) -> dict[str, object]:
+    # A limit on the depth, so that no stored event exhausts the stack of a reader.
     if depth == 0:
         raise ParameterError(
             "event_unsupported", f"Events must not nest deeper than {_DEPTH} levels."
@@ -220,6 +221,7 @@ def _encode_event(event: Event, depth: int) -> dict[str, object]:
 
 
 def _encode(value: object, depth: int) -> object:
+    # Exact numbers are written as ratios: a float in JSON would change the recorded cost.
     if isinstance(value, Fraction):
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, tuple):

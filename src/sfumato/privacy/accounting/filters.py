@@ -199,6 +199,7 @@ def cost_of(budget_filter: Filter, event: Event) -> tuple[int, ...] | None:
     amounts = total(event, budget_filter.price)
     if amounts is None:
         return None
+    # Rounded up once, after the exact total, so that a composed event loses at most one unit.
     counts = tuple(
         exact_numbers.ceil_units(amount, unit)
         for amount, (_, _, unit) in zip(amounts, budget_filter.limits, strict=True)
@@ -285,6 +286,7 @@ class Budget:
         quarter = delta / 4
         # Counts are 64-bit integers, so the rho of a huge epsilon is cut at 2^63 - 1 units.
         rho = min(spendable_rho(epsilon=epsilon, delta=quarter), (2**63 - 1) * RHO_UNIT)
+        # A delta so small that its conversion costs more than the epsilon: only sums are left.
         if rho <= 0:
             return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
         sums = ApproxFilter(epsilon=epsilon, delta=2 * quarter)
@@ -388,6 +390,7 @@ def _checked_counts(record: object) -> Iterable[int]:
 def _add(
     spent: tuple[int, ...] | None, charge: tuple[int, ...] | None, limit: tuple[int, ...]
 ) -> tuple[int, ...] | None:
+    # A filter that a charge would break stays broken for good: its stopping rule has fired.
     if spent is None or charge is None:
         return None
     after = tuple(before + count for before, count in zip(spent, charge, strict=True))

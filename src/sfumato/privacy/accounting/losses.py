@@ -105,6 +105,7 @@ def approx_to_zcdp(loss: Approx) -> Zcdp:
         )
 
     order = _order_where(is_within_epsilon)
+    # The epsilon at this order for rho = 0; the rest of the epsilon pays for order * rho.
     free = renyi_epsilon(order=order, divergence=_ZERO, delta=loss.delta, floor=False)
     return Zcdp(rho=max(_ZERO, round_down((loss.epsilon - free) / order)))
 
@@ -170,6 +171,7 @@ def _order_where(reached: Callable[[Fraction], bool]) -> Fraction:
         low, high = low / 4, low
     while not reached(high):
         low, high = high, high * 4
+    # The bracket spans a factor of 4, so 42 bisections give 40 binary digits.
     for _ in range(42):
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)

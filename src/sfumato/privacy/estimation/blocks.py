@@ -147,9 +147,11 @@ class Nesting:
 def balanced(cells: int, depth: int) -> tuple[int, ...]:
     """Nearly equal fan-outs for a nesting of this depth, with few more cells than needed."""
     fanout = max(int(cells ** (1 / depth)) - 1, 1)
+    # The root of a float may be off by one either way, so start below it and count up.
     while fanout**depth < cells:
         fanout += 1
     fanouts = [fanout] * depth
+    # Lower the fan-outs one by one as long as the cells still fit.
     for level in range(depth):
         fanouts[level] -= 1
         if math.prod(fanouts) < cells:

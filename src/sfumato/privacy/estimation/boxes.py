@@ -34,6 +34,7 @@ def unevenness(tree: BoxTree, counts: FloatArray, boxes: IntArray) -> FloatArray
     """The largest error of each estimate: all rows of every crossed leaf lie on one side."""
     errors = np.zeros(len(boxes))
     for queries, nodes, share in _intersections(tree, boxes):
+        # A leaf wholly inside is counted exactly; only a crossed one depends on where rows lie.
         crossed = (share > 0) & (share < 1)
         worst = np.maximum(share, 1 - share) * np.maximum(counts[nodes], 0.0)
         np.add.at(errors, queries[crossed], worst[crossed])

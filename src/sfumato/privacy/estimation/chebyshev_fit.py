@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
 
+# The most steps; it also stops after _PATIENCE steps without a smaller gap.
 _MAX_STEPS = 200
 _TARGET_GAP, _ACCEPTED_GAP = 1e-10, 1e-6
 """The gap to the least possible deviation, as a share of the target: aimed at, and accepted."""

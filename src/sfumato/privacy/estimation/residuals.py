@@ -93,6 +93,7 @@ class MarginalLattice:
         cells; so the factor of a link is |R| / |T|.
         """
         outer, inner = self.membership(measured), self.membership(self.residuals)
+        # R is a subset of T if no member of R is missing in T.
         missing = (1 - outer) @ inner.T
         measurements, residuals = np.nonzero(missing == 0)
         logs = np.log(np.array(self.sizes))

@@ -94,6 +94,7 @@ class Ledger:
         """
         with head.lock(), store.reading() as reader:
             position = reader.position()
+            # A creation that crashed before or after writing the head may be repeated.
             is_new = position.seq == 1 and head.read() in (None, position)
             if is_new:
                 head.write(position)
@@ -163,6 +164,8 @@ class Ledger:
         """
         rules.check_request(principal, request_id, body_digest)
         names, record = tuple(accounts), to_record(event)
+        # The note is written before the charge: a crash in between leaves a note of a charge that
+        # does not exist, which `resume` refuses. The other order could leave a charge without note.
         mark = None if flight is None else flight.claim((principal, request_id))
 
         def operation(draft: Draft) -> tuple[int, str]:
@@ -215,6 +218,7 @@ class Ledger:
 
     def void(self, receipt: Receipt) -> None:
         """Return a charge to the budget; only its holder can, and only before entropy was drawn."""
+        # The stage moves first: even if the commit fails, no entropy can be drawn any more.
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
         self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
 
@@ -224,6 +228,7 @@ class Ledger:
         """Store an answer durably; it may be released when this returns, and not if it raises."""
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request, versions = receipt.request, consent or {}
+        # A large answer's file is durable before the entry that names it is committed.
         with placed(self._store.files, request.charge, answer, self._tell_operator) as row:
             self._at_step("placed")
             self._run(lambda draft: rules.store(draft, request, answer, row, versions), request.key)
@@ -239,6 +244,7 @@ class Ledger:
                 return None
             if request.body_digest != body_digest:
                 raise rules.refused_reuse(request_id)
+            # Never computed again: fresh noise would be a second answer under one charge.
             if request.answered is None:
                 raise rules.answer_lost(request_id)
             row, entry = reader.answer(request.charge), reader.entry(request.answered)
@@ -385,6 +391,7 @@ class Ledger:
                     self._check_follows(writer, self._head.read())
                 draft = Draft(writer, self._clock)
                 draft.prefetch({ticket.key for ticket in batch if ticket.key is not None})
+                # A refused operation leaves the draft unchanged, so the others still commit.
                 for ticket in batch:
                     try:
                         ticket.apply(draft)
@@ -460,5 +467,6 @@ class Ledger:
             return
         with self._guarded(), self._head.lock(), self._store.reading() as reader:
             position, outside = reader.position(), self._head.read()
+            # Only forward: a head that is ahead of the database is a rollback, not a crash.
             if position != outside and follows(reader, outside):
                 self._head.write(position)

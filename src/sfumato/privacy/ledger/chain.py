@@ -252,6 +252,7 @@ class Draft:
         """One charged question as it stands in this draft."""
         if key not in self.requests and key not in self._stored:
             self.prefetch([key])
+        # A None in `requests` is a request that this draft voided; it hides the stored one.
         return self.requests[key] if key in self.requests else self._stored[key]
 
     def keep_answer(self, request: ChargeRequest, row: bytes, size: int) -> None:
@@ -270,6 +271,7 @@ def follows(reader: Reader, outside: Position | None) -> bool:
         return False
     if outside == reader.position():
         return True
+    # The hash covers all earlier entries, so one equal entry means an equal prefix.
     entry = reader.entry(outside.seq)
     return entry is not None and entry.hash == outside.hash
 

@@ -77,6 +77,7 @@ class GroupCommit:
         ticket = Ticket(operation, key)
         with self._lock:
             self._waiting.append(cast("Ticket[object]", ticket))
+            # The first caller leads; the others wait until it commits them or hands over.
             ticket.leads, self._busy = not self._busy, True
         try:
             if not ticket.leads:
@@ -129,7 +130,9 @@ def _own_copy(error: BaseException) -> BaseException:
     )
 
 
+# One page of common file systems and disks: a torn write damages one slot only.
 _SLOT_BYTES = 4096
+# In place of a file descriptor, which may be reused after the file is closed.
 _CLOSED = -1
 _MARK = "sfumato-head"
 _sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter

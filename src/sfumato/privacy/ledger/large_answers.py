@@ -40,6 +40,7 @@ INLINE_BYTES = 64 * 1024
 """Answers of up to this many bytes stay in the database."""
 
 _MARK = b"sfumato large answer "
+# Bytes read at once when a file is hashed.
 _CHUNK_BYTES = 1 << 20
 
 

@@ -109,6 +109,8 @@ class Receipt:
                     f"This receipt cannot become {stage} because it is already {self._stage}.",
                     hint="Reserve again for another answer.",
                 )
+            # The note comes before the entropy: after a crash in between, the charge counts as
+            # drawn, which is safe. The other order would let the same charge be drawn twice.
             if stage is Stage.DRAWN and self._flight is not None:
                 self._flight.draw()
             self._stage = stage

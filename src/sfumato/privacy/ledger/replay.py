@@ -139,6 +139,7 @@ def _limit(state: _Replay, record: EntryRecord, _body: str) -> None:
     budget = _budget(balance.budget)
     balance.limits = budget.limits()
     balance.spent = record["spent"]
+    # Limits and spending are recomputed: an entry cannot raise a limit or forget a charge.
     if record["limits"] != _as_lists(balance.limits):
         raise ValueError("its limits are not those of its budget")
     if balance.spent != _as_lists(recount(budget, _decoded_events(balance.events))):
@@ -155,6 +156,7 @@ def _burn(state: _Replay, record: EntryRecord, _body: str) -> None:
     event = state.event_text(record["event"])
     for name, charge in record["charges"].items():
         balance = state.balances[name]
+        # The recorded cost must equal the cost of the recorded event, or it could be understated.
         if charge != _units(balance.budget, event):
             raise ValueError("its event costs something else")
         balance.spend(charge)
@@ -165,6 +167,7 @@ def _charge(state: _Replay, record: EntryRecord, body: str) -> None:
     _burn(state, record, body)
     for name in record["charges"]:
         spent = state.balances[name].spent
+        # None marks a broken filter; a charge that breaks the last one should have been refused.
         if spent.count(None) == len(spent):
             raise ValueError("it overspends")
     state.open[record["seq"]] = (record["principal"], record["request"], record["body"], body)

@@ -94,6 +94,7 @@ def attach(draft: Draft, dataset: str, account: str) -> None:
         )
     if draft.recorded(dataset=dataset):
         raise damaged(f"data set {dataset!r} was attached, yet its row is gone")
+    # Attached for good: moving a data set to another account would give it a fresh budget.
     draft.append("dataset", dataset=dataset, root=account)
     draft.datasets[dataset] = account
 
@@ -125,6 +126,7 @@ def planned_limit(
     account = known(draft, name)
     if account.parent is not None:
         _check_within_parent(name, budget, account.parent, known(draft, account.parent).budget)
+    # A child's budget may never exceed its parent's, also after the parent is lowered.
     for child in draft.all_accounts():
         if child.parent == name:
             _check_within_parent(child.name, child.budget, name, budget)
@@ -170,9 +172,11 @@ def reserve(
     names = sorted(set(accounts))
     if not names:
         raise ParameterError("parameter_missing", "A charge must name at least one account.")
+    # One request id is charged once: repeating a question must not draw fresh noise.
     earlier = draft.request((principal, request_id))
     if earlier is not None:
         raise _refuse_repetition(earlier, body_digest)
+    # All accounts are checked before the entry is written: all are charged, or none.
     charges: dict[str, Charge] = {}
     charged: dict[str, Account] = {}
     for account in _with_ancestors(draft, names):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.chain import Key
 
 _BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+# The first byte of a note: whether entropy was drawn.
 _OPEN, _DRAWN = b"?", b"!"
 _MAX_NOTE_BYTES = 1 << 16
 _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.0005, 0.008

@@ -114,6 +114,8 @@ class SmoothMedian:
         for indices in np.split(np.arange(len(tables)), new):
             if indices.size:
                 table = tables[indices[0]]
+                # The local sensitivity itself would reveal the table; its smooth bound may scale
+                # the noise, because it changes by at most e^beta between neighbours.
                 noise = self._noise(self.smooth_sensitivity(table), len(indices), entropy)
                 centre = int(table[self._middle]) * self.resolution
                 answers[indices] = np.clip(centre + noise, 0, (self.size - 1) * self.resolution)

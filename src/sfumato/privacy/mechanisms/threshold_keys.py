@@ -80,6 +80,7 @@ class ThresholdKeys:
         people = 1 if self.relation is Neighbours.ADD_REMOVE else 2
         # Union bound over the keys of the people who can differ between neighbours.
         allowed = self.delta / (people * self.max_groups)
+        # The least t with P(noise >= t) <= allowed; tails are rounded up, so t is never too small.
         low, high = 0, 1
         while self.noise.tail(high) > allowed:
             low, high = high, 2 * high

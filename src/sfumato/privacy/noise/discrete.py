@@ -102,6 +102,7 @@ def _signed_geometric(scale: Fraction, count: int, entropy: Entropy) -> tuple[Dr
     if scale <= _FLOAT_SCALE:
         drawn = Exponentials(count, entropy)
         return Draws(floors(scale, drawn)), drawn.spare
+    # The most low bits for which 2^shift is at most 2^-23 of the scale, as `_low_bits` needs.
     shift = min(_LOW_BITS, scale.__floor__().bit_length() - _SURE_BITS - 1)
     high, spare = _signed_geometric(scale / (1 << shift), count, entropy)
     low = _low_bits(scale, shift, count, entropy)

@@ -116,6 +116,7 @@ class Revealed:
         """Bounds on the variable; the upper one is None while all known digits of U are zero."""
         scale = 1 << self._digits
         low = -log_up(Fraction(self._prefix + 1, scale), self.bits)
+        # U lies in [prefix, prefix + 1) / 2^digits, so with prefix 0 it may be arbitrarily small.
         if self._prefix == 0:
             return max(low, Fraction(0)), None
         return max(low, Fraction(0)), -log_down(Fraction(self._prefix, scale), self.bits)

@@ -119,6 +119,7 @@ def choose_within(
         gaps = best.astype(np.uint64) - scores.astype(np.uint64)
     race = _Race(gaps, rate, weights, entropy)
     first_sure = np.minimum.reduceat(race.latest, starts)
+    # Only candidates that may arrive before the earliest certain arrival can win their run.
     contenders = np.flatnonzero(race.earliest <= first_sure[run])
     chosen = np.empty(len(starts), dtype=np.int64)
     chosen[run[contenders]] = contenders

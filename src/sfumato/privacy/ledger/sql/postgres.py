@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _CREATION_LOCK = 0x5F0A70  # any number that other programs are unlikely to lock
 _LOCK_TIMEOUT = "30s"
+# The SQLSTATE of a lock timeout.
 _LOCK_NOT_AVAILABLE = "55P03"
+# A retried sync may report success for pages that a failed one has dropped: data_sync_retry is off.
 _REQUIRED = {"fsync": ("on",), "full_page_writes": ("on",), "data_sync_retry": ("off",)}
 _SYNCHRONOUS = ("on", "remote_apply")
 
@@ -77,6 +79,8 @@ def _prepare(connection: DBAPIConnection) -> None:
 
 def check_settings(settings: dict[str, str]) -> None:
     """Refuse settings under which an acknowledged commit may be lost."""
+    # Without standbys, remote_write and local wait for the local disk, which is enough. With them,
+    # a standby may hold the commit in memory only, or not at all: a failover would lose it.
     alone = not settings.get("synchronous_standby_names")
     synchronous = (*_SYNCHRONOUS, *(("remote_write", "local") if alone else ()))
     for name, allowed in {**_REQUIRED, "synchronous_commit": synchronous}.items():

@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 _BUSY_SECONDS = 30
+# The connections kept open; under load there may be twice as many.
 _POOL_SIZE = 64
 _MOUNTS = Path("/proc/self/mountinfo")
+# Network file systems: their locks and syncs do not reach the server reliably, so two writers could
+# both commit, or a synced charge could be lost.
 _NETWORK = (
     *("9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
     *("smb3", "smbfs", "fuse.ceph", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
 )
+# Name, value, and what SQLite answers when it has accepted the value.
 _PRAGMAS = (
     ("journal_mode", "WAL", "wal"),
     ("synchronous", "FULL", 2),
