@@ -11,10 +11,10 @@ import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.receipt import Receipt
-from sfumato.privacy.ledger.single_flight import _KeptFlight
+from sfumato.privacy.ledger.single_flight import _FileFlight
 
 STAGES: dict[str, tuple[type, str, bool]] = {
-    "claimed": (_KeptFlight, "claim", True),
+    "claimed": (_FileFlight, "claim", True),
     "reserved": (Ledger, "reserve", True),
     "opened": (Receipt, "entropy", False),
     "drawn": (Receipt, "entropy", True),

@@ -192,11 +192,11 @@ def test_L1_a_note_of_an_earlier_boot_counts_as_drawn(
     other = tmp_path / "boot"
     other.write_text("another boot\n")
     with monkeypatch.context() as patch:
-        patch.setattr(single_flight, "_BOOT", other)
+        patch.setattr(single_flight, "_BOOT_ID_FILE", other)
         with flights.alone(BODY) as held:
             assert (held.key, held.drawn) == (None, True)
             held.claim(KEY)
-        patch.setattr(single_flight, "_BOOT", tmp_path / "absent")
+        patch.setattr(single_flight, "_BOOT_ID_FILE", tmp_path / "absent")
         with flights.alone(BODY) as held:
             assert held.drawn
             held.claim(KEY)
