@@ -101,7 +101,7 @@ def _draw_column(
         return draw_bars(bars, label=name, what="Number", value="Value", note=note)
     known_errors = None if np.isnan(errors).all() else errors
     data = GroupedNumbers(pa.table(columns), name, numbers, known_errors, note)
-    return choose_chart(data.take(rows))
+    return choose_chart(data.select(rows))
 
 
 def _is_number(kind: pa.DataType) -> bool:

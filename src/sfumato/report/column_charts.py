@@ -64,7 +64,7 @@ class GroupedNumbers(NamedTuple):
         names: list[str] = self.groups.column_names
         return names
 
-    def take(self, rows: IntArray) -> GroupedNumbers:
+    def select(self, rows: IntArray) -> GroupedNumbers:
         """Some of the rows, in the given order."""
         return self._replace(
             groups=self.groups.take(pa.array(rows)),
@@ -103,7 +103,7 @@ def draw_largest_bars(
         columns = [column.rpartition("_")[0] for column in columns[::columns_per_range]]
     names = " and ".join(columns)
     order = np.argsort(-data.numbers, kind="stable")[:_MOST_BARS]
-    shown = data.take(np.arange(size) if keep_order else order)
+    shown = data.select(np.arange(size) if keep_order else order)
     bars = []
     for index, row in enumerate(shown.groups.to_pylist()):
         texts = [cell_text(value) for value in row.values()]
@@ -139,7 +139,7 @@ def _label(data: GroupedNumbers) -> str:
 def _largest_table(data: GroupedNumbers, label: str) -> PageTable:
     """The largest numbers with their groups."""
     size = len(data.numbers)
-    largest = data.take(np.argsort(-data.numbers, kind="stable")[:LISTED])
+    largest = data.select(np.argsort(-data.numbers, kind="stable")[:LISTED])
     caption = label if size <= LISTED else f"{label}: the {LISTED} largest of {size:,}"
     names = [tuple(map(cell_text, row.values())) for row in largest.groups.to_pylist()]
     return numbers_table(largest, names, largest.columns, caption)
@@ -149,7 +149,7 @@ def _draw_along(data: GroupedNumbers) -> Picture:
     """Numbers along one ordered column."""
     values = data.groups.column(0)
     positions = positions_of(values)
-    data, positions = data.take(np.argsort(positions, kind="stable")), np.sort(positions)
+    data, positions = data.select(np.argsort(positions, kind="stable")), np.sort(positions)
     if len(positions) < _LEAST_ORDERED:
         return draw_largest_bars(data, keep_order=True)
     label, dates, column = _label(data), is_date(values.type), data.columns[0]

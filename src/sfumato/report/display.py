@@ -25,14 +25,14 @@ _LONGEST = 100
 
 @dataclass(frozen=True)
 class CardTable:
-    """Some rows with their titles; `more` is the number of rows that are not shown.
+    """Some rows with their titles; `hidden_rows` is the number of rows that are not shown.
 
     Columns of numbers are aligned to the right, unless `right` says which columns are.
     """
 
     titles: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    more: int = 0
+    hidden_rows: int = 0
     right: Sequence[bool] | None = None
 
 

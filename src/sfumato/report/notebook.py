@@ -27,7 +27,7 @@ def html(kind: str, card: Card) -> str:
         titles=[] if table is None else table.titles,
         rows=[] if table is None else [list(map(_text, row)) for row in table.rows],
         right=[] if table is None else table.right or _right(table.rows),
-        more=0 if table is None else table.more,
+        more=0 if table is None else table.hidden_rows,
         notes=card.notes,
     )
 

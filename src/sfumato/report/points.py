@@ -70,11 +70,11 @@ class Point(NamedTuple):
 class IntervalRow(NamedTuple):
     """A named row of points, one per series, each with its interval.
 
-    `words` stands beside the name. `limit` is what the points should stay below, if anything.
+    `summary` stands beside the name. `limit` is what the points should stay below, if anything.
     """
 
     name: str
-    words: str
+    summary: str
     points: Sequence[Bar]
     limit: float | None = None
 
@@ -256,9 +256,9 @@ def _share_frame(drawing: Drawing, top: float, height: float) -> ChartFrame:
 
 def _paint_row(drawing: Drawing, row: IntervalRow, kinds: Mapping[str, str], top: float) -> float:
     """Draw one row; return where the next one starts."""
-    room = drawing.width - text_width(row.words, TEXT + 1) - 16
+    room = drawing.width - text_width(row.summary, TEXT + 1) - 16
     drawing.text((0, top + 13), row.name, "name", room=room)
-    drawing.text((drawing.width, top + 13), row.words, "value", anchor="end")
+    drawing.text((drawing.width, top + 13), row.summary, "value", anchor="end")
     frame = _share_frame(drawing, top + _NAME_HEIGHT, _TRACK_HEIGHT * len(row.points))
     for tick, _ in _SHARES.ticks(5):
         x = float(frame.x(tick))

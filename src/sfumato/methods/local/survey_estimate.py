@@ -115,6 +115,8 @@ class SurveyEstimate(Shown):
                 "closed": self.closed or "no",
             },
             table=CardTable(
-                ("choice", "share", "95 % interval"), rows, more=max(0, self.table.num_rows - 10)
+                ("choice", "share", "95 % interval"),
+                rows,
+                hidden_rows=max(0, self.table.num_rows - 10),
             ),
         )

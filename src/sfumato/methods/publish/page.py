@@ -161,7 +161,7 @@ def _grouped(
         return data
     missing_note = f"Not shown: {show(float(numbers[~complete].sum()))} in rows of missing values."
     data = data._replace(note=f"{missing_note} {note}".strip())
-    return data.take(np.flatnonzero(complete))
+    return data.select(np.flatnonzero(complete))
 
 
 def _errors_95(
@@ -202,7 +202,7 @@ def _draw_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture | None:
 def _draw_line_of_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture:
     """Boxes of one column, each as high as its count per unit."""
     [column] = columns
-    data = data.take(np.argsort(positions_of(data.groups.column(0)), kind="stable"))
+    data = data.select(np.argsort(positions_of(data.groups.column(0)), kind="stable"))
     lows, highs = (positions_of(values) for values in data.groups.columns)
     half = half_step(lows, highs)
     lows, highs = lows - half, highs + half
@@ -247,7 +247,7 @@ def _draw_map_of_boxes(columns: Sequence[str], data: GroupedNumbers) -> Picture:
 
 def _densest_table(columns: Sequence[str], data: GroupedNumbers, density: FloatArray) -> PageTable:
     """The densest boxes with their counts and the error of each."""
-    densest = data.take(np.argsort(-density, kind="stable")[:LISTED])
+    densest = data.select(np.argsort(-density, kind="stable")[:LISTED])
     names = [_range_texts(list(row.values())) for row in densest.groups.to_pylist()]
     return numbers_table(densest, names, columns, f"The densest boxes of {len(density):,}")
 
