@@ -20,7 +20,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "init",
         "add",
         "serve",
-        "release",
         "sandbox",
     ),
     "Learn": ("predict",),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from zipfile import BadZipFile, ZipFile
 
+from msgspec import UNSET
+
 from sfumato import arguments
 from sfumato.client.admin import owners_only, reading
 from sfumato.client.error_reader import unexpected
@@ -19,10 +21,10 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.filesystem import Scratch, temporary_folder
 from sfumato.operations.jobs import CancelJob, JobRecord, ListJobs, ShowJob
+from sfumato.operations.releases import ANSWER, ListReleases, OpenRelease, ShowRelease
 from sfumato.release.release import Release
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.server.request_schemas import DATASET, PLAN, family_told
-from sfumato.server.responses import ANSWER
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
@@ -39,11 +41,10 @@ from sfumato.vault.stored_release import MEDIA, AnyRelease, ReleaseFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sfumato.client.admin import Office
     from sfumato.client.connection import Connection
-    from sfumato.client.response_reader import Received
     from sfumato.operations.jobs import JobList
     from sfumato.operations.operation import Call
+    from sfumato.operations.releases import ReleaseList, ReleaseRecord, StoredRelease
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Private
 
@@ -61,17 +62,7 @@ class RemoteShelf:
     connection: Connection
     admit: Admit
     private: Callable[..., Private]
-    office: Office
     call: Call
-
-    def get(self, name: str, *, accept: str = "application/json") -> Received:
-        """A release as it is now; one that is not there for who asks is refused."""
-        try:
-            return self.connection.get(f"releases/{quote(name, safe='')}", accept=accept)
-        except SfumatoError as error:
-            if error.code != "not_found":
-                raise
-        raise ParameterError("release_unknown", f"There is no release {quoted(name)} for you.")
 
 
 class RemoteJobs(Shown):
@@ -173,13 +164,14 @@ class RemoteReleases(Shown):
     def list(self, *, principal: str | None = None) -> Sequence[RemoteRelease]:
         """The newest releases that the token's holder may have, the last first."""
         self._kept.admit(principal)
-        told = self._kept.connection.get("releases").json()
-        return [self._release(one) for one in told.get("releases", ())]
+        listed: ReleaseList = self._kept.call(ListReleases)
+        return [self._release(record) for record in listed.releases]
 
     def get(self, release: str, *, principal: str | None = None) -> RemoteRelease:
         """A release by its name; one that somebody may not have is not there."""
         self._kept.admit(principal)
-        return self._release(self._kept.get(arguments.text(release, "release")).json())
+        shown: StoredRelease = self._kept.call(ShowRelease, release=release)
+        return self._release(shown.release)
 
     def open_to(
         self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
@@ -188,30 +180,24 @@ class RemoteReleases(Shown):
 
         `to` is everybody to whom it is open from now on.
         """
-        self._kept.office.check(operator)
-        found, names = self.get(release), arguments.names(to, "to")
-        path = f"releases/{quote(found.id, safe='')}/open"
-        return self._release(self._kept.office.send(path, {"to": list(names)}))
+        names = arguments.names(to, "to")
+        return self._release(self._kept.call(OpenRelease, operator, release=release, to=names))
 
     def shut(self, release: str, *, operator: str = OWNER) -> RemoteRelease:
         """Let nobody else have a release any more; copies stay where they are."""
         return self.open_to(release, (), operator=operator)
 
-    def _release(self, told: Mapping[str, Any]) -> RemoteRelease:
-        try:
-            opened = told.get("opened_to")
-            return RemoteRelease(
-                told["release"],
-                told["family"],
-                told["dataset"],
-                told["made"],
-                told["own"],
-                told.get("principal"),
-                None if opened is None else tuple(opened),
-                _kept=self._kept,
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise unexpected("a release that cannot be read") from error
+    def _release(self, record: ReleaseRecord) -> RemoteRelease:
+        return RemoteRelease(
+            record.release,
+            record.family,
+            record.dataset,
+            record.made,
+            record.own,
+            record.principal or None,
+            None if record.opened_to is UNSET else tuple(record.opened_to),
+            _kept=self._kept,
+        )
 
     def _card(self) -> Card:
         rows = [(one.id, one.family, one.dataset, one.made) for one in self.list()]
@@ -278,11 +264,13 @@ class RemoteRelease(AnyRelease):
 
     def answer(self) -> Answer:
         """It as an answer, for whom it was made: with what it cost, and what is left now."""
-        return answer_of(self._kept.get(self.id, accept=ANSWER))
+        path = f"releases/{quote(self.id, safe='')}"
+        return answer_of(self._kept.connection.get(path, accept=ANSWER))
 
     def described(self) -> dict[str, Any]:
         """What it is, what it guarantees, how far off it is and which files there are."""
-        return self._kept.get(self.id).json()
+        shown: StoredRelease = self._kept.call(ShowRelease, release=self.id)
+        return shown.to_json()
 
 
 def job_of(told: Mapping[str, Any]) -> Job:

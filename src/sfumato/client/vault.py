@@ -74,9 +74,7 @@ class RemoteVault(AnyVault):
 
     @property
     def _kept(self) -> RemoteShelf:
-        return RemoteShelf(
-            self._connection, self._check_holder, self.private, self._office, self._call
-        )
+        return RemoteShelf(self._connection, self._check_holder, self.private, self._call)
 
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
         from sfumato.client.operation_calls import call_remotely  # questions start without it

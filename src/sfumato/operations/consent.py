@@ -104,7 +104,7 @@ class Standing(Result):
     version: int
     purposes: dict[str, AnswerCounts | str]
     """Of one person 'yes', 'no' or 'never asked'."""
-    history: tuple[PastAnswer, ...] | UnsetType = UNSET
+    history: list[PastAnswer] | UnsetType = UNSET
     """Only of one person."""
 
     def show(self) -> None:

@@ -114,6 +114,10 @@ class Result(msgspec.Struct):
             new.write_bytes(content)
         return {"written": [str(path)]}
 
+    def in_form(self, media: str) -> bytes | None:  # noqa: ARG002
+        """The record in another form that HTTP was asked for by Accept; None where it has none."""
+        return None
+
     def file(self, ending: str, address: str = "") -> tuple[str, bytes]:  # noqa: ARG002
         """The record as a file of this ending: its media type and content.
 
@@ -194,6 +198,8 @@ class Operation:
     """The files that its result can become: media types by ending. The command writes one with
     --out, and HTTP sends one where the path ends in its ending. A result that
     is not sent as JSON has no second path."""
+    forms: tuple[str, ...]
+    """Media types that HTTP sends instead of JSON to those whose Accept names them."""
     refusals: tuple[int, ...]
     """Statuses by which HTTP refuses it, besides the usual ones."""
 
@@ -253,6 +259,7 @@ def operation(
     whole_vault: bool = False,
     page: str | None = None,
     formats: Mapping[str, str] = MappingProxyType({}),
+    forms: Sequence[str] = (),
     refusals: Sequence[int] = (),
 ) -> Callable[[Callable[[Context, Any], Any]], Callable[[Context, Any], Any]]:
     """Declare an operation; the function below does it and names its request and result by type.
@@ -279,6 +286,7 @@ def operation(
             whole_vault=whole_vault,
             page=page,
             formats=formats,
+            forms=tuple(forms),
             refusals=tuple(refusals),
         )
         return run

@@ -55,6 +55,11 @@ NOUNS = {
         "Manage jobs: long work of a vault, kept until it is done.",
         "Answer questions",
     ),
+    "release": Noun(
+        "sfumato.operations.releases",
+        "Manage releases: list, show and save what jobs have produced, and share it.",
+        "Answer questions",
+    ),
     "feed": Noun(
         "sfumato.operations.feeds",
         "Manage feeds: questions that the vault answers for every period.",

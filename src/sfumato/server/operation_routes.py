@@ -66,7 +66,7 @@ def route_of(operation: Operation) -> Route:
         request=operation.request,
         status=operation.status,
         gives=operation.result.json_schema(),
-        media=(operation.result.media,),
+        media=(operation.result.media, *operation.forms),
         # Owners learn that a principal or token does not exist; others that the route does not.
         refusals=(404, *operation.refusals),
         open=operation.allowed.without_token,
@@ -98,6 +98,9 @@ def answer(operation: Operation, call: Call) -> Reply:
         find_source=partial(source_below, call.data),
     )
     result = operation.run(context, request)
+    for form in filter(call.wants, operation.forms):
+        if (content := result.in_form(form)) is not None:
+            return Reply(content, form)
     if ending is None:
         media = operation.result.media
         body = result.to_json() if media == JSON else result.to_text().encode()

@@ -41,7 +41,13 @@ _BY_CODE = {
     **dict.fromkeys(
         (
             *("principal_unknown", "principal_unknown_here", "token_unknown"),
-            *("registry_unknown", "program_unknown", "feed_unknown", "job_unknown"),
+            *(
+                "registry_unknown",
+                "program_unknown",
+                "feed_unknown",
+                "job_unknown",
+                "release_unknown",
+            ),
         ),
         404,
     ),

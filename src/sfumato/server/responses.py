@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.release.codec import to_bytes
+from sfumato.operations.releases import ANSWER
 from sfumato.server.routing import Reply
-from sfumato.text import dumps, dumps_in_parts
-from sfumato.vault.answer import paid_under
+from sfumato.text import dumps_in_parts
+from sfumato.vault.answer import packed, paid_under
 
 if TYPE_CHECKING:
     from sfumato.server.routing import Call
     from sfumato.vault.answer import Answer
-
-ANSWER = "application/vnd.sfumato.answer"
 
 
 def answered(call: Call, answer: Answer) -> Reply:
@@ -26,15 +24,3 @@ def answered(call: Call, answer: Answer) -> Reply:
         return Reply(dumps_in_parts(answer.to_json()).encode())
     paid = paid_under(answer, call.vault.ledger, call.caller.principal, call.request_id)
     return Reply(packed(answer, paid=paid), ANSWER)
-
-
-def packed(answer: Answer, *, paid: bool) -> bytes:
-    """An answer with everything that it says, as bytes; `paid` under this very request or not."""
-    beside = {
-        "cost": answer.cost,
-        "charged": answer.charged,
-        "paid": paid,
-        "remaining": answer.remaining,
-        "balance": answer.balance,
-    }
-    return dumps(beside, ensure_ascii=False).encode() + b"\n" + to_bytes(answer)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.exact_numbers import plain
 from sfumato.methods.query.page import notes, show_answer
+from sfumato.release.codec import to_bytes
 from sfumato.release.release import SHOWN, Release
 from sfumato.report.display import CardTable
 from sfumato.text import dumps
@@ -174,3 +175,15 @@ def _noted(line: bytes) -> list[Key]:
     return [
         (principal, request_id) for principal, request_id in pairs if isinstance(request_id, str)
     ]
+
+
+def packed(answer: Answer, *, paid: bool) -> bytes:
+    """An answer with everything that it says, as bytes; `paid` under this very request or not."""
+    beside = {
+        "cost": answer.cost,
+        "charged": answer.charged,
+        "paid": paid,
+        "remaining": answer.remaining,
+        "balance": answer.balance,
+    }
+    return dumps(beside, ensure_ascii=False).encode() + b"\n" + to_bytes(answer)

@@ -108,8 +108,7 @@ class Releases(Shown):
         stored = self.look_up(arguments.text(release, "release"), principal=principal)
         if stored is None:
             raise ParameterError(
-                "release_unknown",
-                f"There is no release {quoted(release)} for you. 'sfumato release list' has them.",
+                "release_unknown", f"There is no release {quoted(release)} for you."
             )
         return stored
 
