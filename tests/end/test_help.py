@@ -97,7 +97,8 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     diseases = ("flu", "asthma", "none")
     rows = [
-        f"{row % 90},{'FM'[row % 2]},{str(row % 3 == 0).lower()},{diseases[row // 7 % 3]},2025-01-11"
+        f"{row % 90},{'FM'[row % 2]},{str(row % 3 == 0).lower()},{diseases[row // 7 % 3]},"
+        "2025-01-11"
         for row in range(1200)
     ]
     Path("people.csv").write_text("\n".join(["age,sex,smoker,disease,day", *rows]) + "\n")
