@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from sfumato.client.error_reader import refused, unexpected
 from sfumato.errors import InternalError
+from sfumato.operations.releases import ANSWER
 from sfumato.report.progress import progress
-from sfumato.server.responses import ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

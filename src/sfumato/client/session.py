@@ -20,7 +20,7 @@ from sfumato.client.response_reader import JSON
 from sfumato.client.wire import answer_of, told_of
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.exact_numbers import EPSILON_MAXIMUM
-from sfumato.server.responses import ANSWER
+from sfumato.operations.releases import ANSWER
 from sfumato.vault.jobs.job import check_request
 from sfumato.vault.session import Facts, foreign_plan, plan_digest, prepared_of
 

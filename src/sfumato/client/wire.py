@@ -16,10 +16,10 @@ import numpy as np
 from sfumato.client.error_reader import unexpected
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import exact
+from sfumato.operations.releases import ANSWER
 from sfumato.release.codec import from_bytes
 from sfumato.release.release import Release
 from sfumato.server.request_schemas import family_told
-from sfumato.server.responses import ANSWER
 from sfumato.vault.answer import Answer
 
 if TYPE_CHECKING:

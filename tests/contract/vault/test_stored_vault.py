@@ -33,7 +33,7 @@ ARCHIVE = Path(__file__).parents[2] / "fixtures" / "stored_vault" / "vault.tar.x
 def folder(tmp_path: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         # Python before 3.11.4, which Debian 12 has, knows no filter; the archive is our own.
-        known = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        known: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
         archive.extractall(tmp_path, **known)
     return tmp_path
 

@@ -17,7 +17,7 @@ from sfumato.client.stored_releases import job_of
 from sfumato.client.wire import answer_of, jsonable
 from sfumato.errors import InternalError, ParameterError
 from sfumato.operations.datasets import DatasetRecord
-from sfumato.server.responses import ANSWER
+from sfumato.operations.releases import ANSWER
 
 
 @pytest.mark.parametrize(

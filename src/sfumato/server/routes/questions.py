@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sfumato.operations.releases import ANSWER
 from sfumato.server.request_schemas import DATASET, PLAN, family_form, family_values
-from sfumato.server.responses import ANSWER, answered
+from sfumato.server.responses import answered
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.family import PURPOSE
