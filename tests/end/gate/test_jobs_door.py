@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.end.gate.people_served import ROWS, Served, people_served
 
-from sfumato.server.responses import ANSWER
+from sfumato.operations.releases import ANSWER
 from sfumato.server.route_table import ROUTES
 
 if TYPE_CHECKING:
