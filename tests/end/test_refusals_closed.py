@@ -32,6 +32,8 @@ ELSEWHERE = {
     "release/sidecar.py": "releases are read by other commands",
     "release/engine_tables.py": "releases are read by other commands, and written by anonymize",
     "vault/registration.py": "add is tested by itself",
+    "operations/datasets.py": "add is tested by itself: tests/unit/operations/test_datasets.py",
+    "operations/releases.py": "saving a release reads a vault and changes nothing",
     "vault/creation.py": "add is tested by itself",
     "vault/sources.py": "add is tested by itself",
     "data/schema/": "schema files are read when a vault is opened, before its ledger is",
