@@ -90,7 +90,7 @@ def test_an_answer_has_the_keys_of_the_contract(private: sf.Private, room: OpenC
 def test_one_person_less_changes_the_outputs_of_their_blocks_alone(
     table: pa.Table, tmp_path: Path, room: OpenChamber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request, "secret", lambda _entropy: "the same salt")
+    monkeypatch.setattr(request, "random_key", lambda _entropy: "the same salt")
     few = table.slice(0, 60)
     for repeats in (1, 3):
         outputs = []
@@ -107,7 +107,7 @@ def test_one_person_less_changes_their_blocks_of_a_strict_program_alone(
     table: pa.Table, tmp_path: Path, room: OpenChamber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where their rows make the block fail, or reach the limit of steps."""
-    monkeypatch.setattr(request, "secret", lambda _entropy: "the same salt")
+    monkeypatch.setattr(request, "random_key", lambda _entropy: "the same salt")
     path = tmp_path / "p.star"
     path.write_text(
         "def f(rows):\n"
