@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.schema.unit import count_sensitivity
-from sfumato.methods.synth.select import aim, auto, mst, privbayes
+from sfumato.methods.synth.select import privbayes
+from sfumato.methods.synth.select.aim import AIM_COLUMNS_SHARE, ROUND_CHOICE_SHARE
+from sfumato.methods.synth.select.auto import AUTO_COLUMNS_SHARE, cheapest_pairs, pair_noise, suited_method
+from sfumato.methods.synth.select.mst import MST_CHOICE_SHARE, MST_COLUMNS_SHARE
 from sfumato.methods.synth.select.independent import divided
 from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import mean_noise
@@ -39,8 +42,8 @@ OPEN_VALUES = 20
 _ONE = Fraction(1)
 SHARES = {
     "independent": (_ONE, Fraction(0)),
-    "mst": (mst.COLUMNS_SHARE, (1 - mst.COLUMNS_SHARE) * (1 - mst.CHOICE_SHARE)),
-    "aim": (aim.COLUMNS_SHARE, (1 - aim.COLUMNS_SHARE) * (1 - aim.CHOICE_SHARE)),
+    "mst": (MST_COLUMNS_SHARE, (1 - MST_COLUMNS_SHARE) * (1 - MST_CHOICE_SHARE)),
+    "aim": (AIM_COLUMNS_SHARE, (1 - AIM_COLUMNS_SHARE) * (1 - ROUND_CHOICE_SHARE)),
     "privbayes": (privbayes.COLUMNS_SHARE, 1 - privbayes.COLUMNS_SHARE - privbayes.CHOICE_SHARE),
 }
 """The parts of the charge by which columns and pairs are measured."""
@@ -86,8 +89,8 @@ class SynthesisForecast(Shown):
         """The method that is worth most for so many rows, by the rule of `auto`."""
         if len(self.columns) < 2:
             return "independent"
-        each = (1 - auto.COLUMNS_SHARE) / len(self.columns)
-        return auto.suited(auto.pair_noise(self._shape, self._noise(each), rows))
+        each = (1 - AUTO_COLUMNS_SHARE) / len(self.columns)
+        return suited_method(pair_noise(self._shape, self._noise(each), rows))
 
     def methods(self, rows: int) -> list[MethodForecast]:
         """Every method for so many rows."""
@@ -171,7 +174,7 @@ class SynthesisForecast(Shown):
         alone = [(place,) for place in self._shape.columns]
         if len(alone) < 2 or not pairs:
             return MethodForecast(name, rows, _mean(self._off(alone, _ONE, rows)), None)
-        cheapest = list(dict.fromkeys(auto.cheapest_pairs(self._shape)))
+        cheapest = list(dict.fromkeys(cheapest_pairs(self._shape)))
         one_way = _mean(self._off(alone, columns, rows))
         return MethodForecast(name, rows, one_way, _mean(self._off(cheapest, pairs, rows)))
 

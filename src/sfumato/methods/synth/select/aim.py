@@ -24,7 +24,7 @@ from sfumato.methods.synth.fit.junction import CELLS, scaled_tree
 from sfumato.methods.synth.fit.pairs import pair_probabilities
 from sfumato.methods.synth.scores import Misfit
 from sfumato.methods.synth.select.independent import measure_columns, measure_sets
-from sfumato.methods.synth.select.mst import choose_tree, columns_off
+from sfumato.methods.synth.select.mst import NOISE_WORTH, choose_tree, columns_off
 from sfumato.methods.synth.select.pair_worth import Worth
 
 if TYPE_CHECKING:
@@ -36,19 +36,17 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.workbench import Workbench
 
 
-COLUMNS_SHARE = Fraction(2, 5)
-TREE_CHOICE_SHARE = Fraction(1, 10)
-TREE_SHARE = Fraction(3, 8)
+AIM_COLUMNS_SHARE = Fraction(2, 5)
+AIM_TREE_CHOICE_SHARE = Fraction(1, 10)
+AIM_TREE_SHARE = Fraction(3, 8)
 """Both of what is left after the columns."""
-CHOICE_SHARE = Fraction(1, 10)
+ROUND_CHOICE_SHARE = Fraction(1, 10)
 """Of each round."""
-ROUNDS = 4
+ROUNDS_PER_COLUMN = 4
 """Rounds for every column, before any annealing."""
-ALLOWED = 0.25
-"""How much of the noise of a table it must be worth, as in a tree."""
-SWEEPS = 8
+ROUND_SWEEPS = 8
 """Sweeps of each fit between rounds, which goes on from the one before where it can."""
-_UNITS = 1 << 10
+_WEIGHT_UNITS = 1 << 10
 
 
 def select_adaptively(
@@ -59,7 +57,7 @@ def select_adaptively(
     Sets of columns may be named that matter, and then no others are chosen; tables with a target,
     a column that the others are to tell, matter more.
     """
-    measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
+    measure_columns(bench, AIM_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
     measure_adaptively(bench, Worth(bench.shape, sets, target))
 
 
@@ -67,8 +65,8 @@ def measure_adaptively(bench: Workbench, worth: Worth) -> None:
     """Go on once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
-    measuring = bench.purse.left * TREE_SHARE
-    tree = choose_tree(bench, bench.purse.left * TREE_CHOICE_SHARE, measuring, worth)
+    measuring = bench.purse.left * AIM_TREE_SHARE
+    tree = choose_tree(bench, bench.purse.left * AIM_TREE_CHOICE_SHARE, measuring, worth)
     if tree:
         measure_sets(bench, tree, measuring)
     measure_rounds(bench, worth)
@@ -96,22 +94,22 @@ class _Rounds:
         weights /= np.mean([weights[place] for place, one in enumerate(self._candidates)
                             if len(one) == 2] or weights)  # fmt: skip
         self._sized = {
-            one: Fraction(round(weight * _UNITS) + 1, _UNITS)
+            one: Fraction(round(weight * _WEIGHT_UNITS) + 1, _WEIGHT_UNITS)
             for one, weight in zip(self._candidates, weights.tolist(), strict=True)
         }
-        self._each = bench.purse.left / (ROUNDS * len(shape.columns))
+        self._each = bench.purse.left / (ROUNDS_PER_COLUMN * len(shape.columns))
         self._refit()
 
     def next(self) -> None:
         """Choose what is explained worst and measure it; or stop, and measure all sets again."""
         bench, left = self._bench, self._bench.purse.left
         last = left < 2 * self._each
-        choosing = (left if last else self._each) * CHOICE_SHARE
+        choosing = (left if last else self._each) * ROUND_CHOICE_SHARE
         fitting = self._affordable(CELLS * float(1 - left))
         shares = {
             one: left - choosing
             if last
-            else min(left - choosing, self._each * (1 - CHOICE_SHARE) * self._sized[one])
+            else min(left - choosing, self._each * (1 - ROUND_CHOICE_SHARE) * self._sized[one])
             for one in fitting
         }
         noises = {one: bench.magnitude(shares[one]) * bench.shape.cells(one) for one in fitting}
@@ -121,7 +119,7 @@ class _Rounds:
             fitting,
             [np.rint(counts[one]).astype(np.int64) for one in fitting],
             [
-                round(ALLOWED * noises[one] + (self._off[list(one)].sum() if len(one) > 1 else 0))
+                round(NOISE_WORTH * noises[one] + (self._off[list(one)].sum() if len(one) > 1 else 0))
                 for one in fitting
             ],
             weights,
@@ -135,7 +133,7 @@ class _Rounds:
         bench.measure(chosen, shares[chosen])
         self._refit()
         moved = np.abs(self._counts([chosen])[chosen] - counts[chosen]).sum()
-        if moved <= ALLOWED * noises[chosen]:
+        if moved <= NOISE_WORTH * noises[chosen]:
             # The epsilon of a choice doubles, and so does the precision of a table.
             self._each *= 4 if bench.power == 1 else 2
 
@@ -143,7 +141,7 @@ class _Rounds:
         self._tables, self._total = consistent_tables(self._bench.log)
         self._off = columns_off(self._bench.log)
         self._tree = scaled_tree(
-            self._bench.shape, self._tables, self._total, sweeps=SWEEPS, before=self._tree
+            self._bench.shape, self._tables, self._total, sweeps=ROUND_SWEEPS, before=self._tree
         )
 
     def _counts(self, sets: Iterable[Set]) -> dict[Set, FloatArray]:

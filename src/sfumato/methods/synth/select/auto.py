@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.shape import Set, TableShape
     from sfumato.methods.synth.workbench import Workbench
 
-COLUMNS_SHARE = Fraction(2, 5)
-CHOICE_SHARE = Fraction(1, 20)
-TREE_SHARE = Fraction(2, 5)
+AUTO_COLUMNS_SHARE = Fraction(2, 5)
+AUTO_CHOICE_SHARE = Fraction(1, 20)
+AUTO_TREE_SHARE = Fraction(2, 5)
 """For all pairs of a tree; rounds, or columns, get what pairs leave."""
-NOISY = 0.1
+TREE_FROM = 0.1
 """The noise of a column's cheapest pair, as a share of all rows, from which on a tree is taken."""
 
-HOPELESS = 0.5
+COLUMNS_FROM = 0.5
 """And from which on columns alone are measured."""
 
 
@@ -40,9 +40,9 @@ def select_automatically(bench: Workbench) -> None:
     if len(bench.shape.columns) < 2:
         measure_columns(bench, bench.purse.left)
         return
-    measure_columns(bench, COLUMNS_SHARE)
+    measure_columns(bench, AUTO_COLUMNS_SHARE)
     each = bench.purse.left / len(bench.shape.columns)
-    method = suited(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
+    method = suited_method(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
     if method == "aim":
         measure_adaptively(bench, Worth(bench.shape))
     elif method == "independent":
@@ -54,9 +54,9 @@ def select_automatically(bench: Workbench) -> None:
 def _measure_some_pairs(bench: Workbench) -> None:
     """Measure the pairs that are worth it, each by the same part; then go by how many there are."""
     worth, most = Worth(bench.shape), len(bench.shape.columns) - 1
-    chosen = choose_tree(bench, CHOICE_SHARE, TREE_SHARE, worth)
+    chosen = choose_tree(bench, AUTO_CHOICE_SHARE, AUTO_TREE_SHARE, worth)
     if chosen:
-        measure_sets(bench, chosen, TREE_SHARE * len(chosen) / most)
+        measure_sets(bench, chosen, AUTO_TREE_SHARE * len(chosen) / most)
     if len(chosen) == most:
         measure_rounds(bench, worth)
     else:
@@ -76,8 +76,8 @@ def pair_noise(shape: TableShape, magnitude: float, rows: float) -> float:
     return magnitude * median(map(shape.cells, cheapest_pairs(shape))) / rows
 
 
-def suited(noise: float) -> str:
+def suited_method(noise: float) -> str:
     """The method for a noise of pairs."""
-    if noise < NOISY:
+    if noise < TREE_FROM:
         return "aim"
-    return "independent" if noise > HOPELESS else "mst"
+    return "independent" if noise > COLUMNS_FROM else "mst"

@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.shape import Set
     from sfumato.methods.synth.workbench import Workbench
 
-COLUMNS_SHARE = Fraction(1, 2)
-CHOICE_SHARE = Fraction(1, 8)
+MST_COLUMNS_SHARE = Fraction(1, 2)
+MST_CHOICE_SHARE = Fraction(1, 8)
 """Of what is left after the columns."""
-ALLOWED = 0.25
+NOISE_WORTH = 0.25
 """How much of the noise of a pair it must be worth: sums and signs take much of the noise out."""
-OF_COLUMNS = 0.5
+COLUMN_NOISE_WORTH = 0.5
 """And how much of the noise of its columns, which alone takes a guess off."""
 
 
 def select_tree(bench: Workbench, target: int | None = None) -> None:
     """Measure columns and the pairs of a tree, of which those with a target matter more."""
-    measure_columns(bench, COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
+    measure_columns(bench, MST_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
     measure_tree(bench, Worth(bench.shape, target=target))
 
 
@@ -46,7 +46,7 @@ def measure_tree(bench: Workbench, worth: Worth) -> None:
     """Choose and measure the pairs of a tree, once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
-    choosing = bench.purse.left * CHOICE_SHARE
+    choosing = bench.purse.left * MST_CHOICE_SHARE
     chosen = choose_tree(bench, choosing, bench.purse.left - choosing, worth)
     measure_sets(bench, chosen or [(one,) for one in bench.shape.columns], bench.purse.left)
 
@@ -57,7 +57,7 @@ def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: W
     each = share / (len(columns) - 1)
     left = measuring / (len(columns) - 1)
     known, total = consistent_tables(bench.log)
-    noise, off = ALLOWED * bench.magnitude(left), columns_off(bench.log)
+    noise, off = NOISE_WORTH * bench.magnitude(left), columns_off(bench.log)
     # What must be worth more than all rows is not worth a choice.
     pairs = [pair for pair in worth.pairs if noise * bench.shape.cells(pair) < total]
     bench.expect(pairs)
@@ -88,4 +88,4 @@ def columns_off(log: MeasurementLog) -> FloatArray:
     """How many rows noise takes every column off, in the mean: so far guesses are off anyway."""
     estimate = log.estimate([(column,) for column in log.shape.columns])
     deviations = np.sqrt([estimate.variance((column,)) for column in log.shape.columns])
-    return np.asarray(OF_COLUMNS * np.sqrt(2 / np.pi) * deviations * log.shape.sizes)
+    return np.asarray(COLUMN_NOISE_WORTH * np.sqrt(2 / np.pi) * deviations * log.shape.sizes)
