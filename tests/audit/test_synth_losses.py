@@ -19,8 +19,7 @@ from tests.fixtures.synthesis import linked_rows, table_of
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.scores import Dependence, Misfit
-from sfumato.methods.synth.select.independent import measure_columns
-from sfumato.methods.synth.select.mst import select_tree
+from sfumato.methods.synth.selection import measure_columns, select_tree
 from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import Workbench
 from sfumato.privacy.mechanisms.spending import Spending

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from sfumato.methods.synth.fit.junction import fit_junction
 from sfumato.methods.synth.fit.network import fit_network
-from sfumato.methods.synth.select.aim import select_adaptively
-from sfumato.methods.synth.select.auto import select_automatically
-from sfumato.methods.synth.select.independent import measure_columns
-from sfumato.methods.synth.select.mst import select_tree
 from sfumato.methods.synth.select.privbayes import select_network
-from sfumato.methods.synth.select.workload import select_workload
+from sfumato.methods.synth.selection import (
+    measure_columns,
+    select_adaptively,
+    select_automatically,
+    select_tree,
+    select_workload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

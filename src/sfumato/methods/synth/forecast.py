@@ -17,10 +17,17 @@ import numpy as np
 
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.methods.synth.select import privbayes
-from sfumato.methods.synth.select.aim import AIM_COLUMNS_SHARE, ROUND_CHOICE_SHARE
-from sfumato.methods.synth.select.auto import AUTO_COLUMNS_SHARE, cheapest_pairs, pair_noise, suited_method
-from sfumato.methods.synth.select.mst import MST_CHOICE_SHARE, MST_COLUMNS_SHARE
-from sfumato.methods.synth.select.independent import divided
+from sfumato.methods.synth.selection import (
+    AIM_COLUMNS_SHARE,
+    AUTO_COLUMNS_SHARE,
+    MST_CHOICE_SHARE,
+    MST_COLUMNS_SHARE,
+    ROUND_CHOICE_SHARE,
+    cheapest_pairs,
+    divided,
+    pair_noise,
+    suited_method,
+)
 from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import mean_noise
 from sfumato.report.display import Card, Shown

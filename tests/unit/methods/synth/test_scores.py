@@ -12,7 +12,7 @@ from tests.fixtures.synthesis import table_of
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.exact import ExactTables
 from sfumato.methods.synth.scores import Dependence, Misfit
-from sfumato.methods.synth.select.pair_worth import Worth
+from sfumato.methods.synth.selection import Worth
 from sfumato.methods.synth.shape import TableShape
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.methods.synth.scores import Dependence
-from sfumato.methods.synth.select.independent import measure_columns, measure_sets
+from sfumato.methods.synth.selection import measure_columns, measure_sets
 
 if TYPE_CHECKING:
     from sfumato.methods.synth.shape import Set
