@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.methods.synth.fit.junction import fit_junction
 from sfumato.methods.synth.fit.network import fit_network
+from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.select.privbayes import select_network
 from sfumato.methods.synth.selection import (
     measure_columns,

@@ -33,7 +33,7 @@ from sfumato.data.schema.names import free_prefix, quoted, untaken
 from sfumato.errors import EngineError, QueryError, SourceError
 from sfumato.methods.synth.encode.bins import Bins
 from sfumato.methods.synth.encode.encoding import nan_as_missing
-from sfumato.methods.synth.fit.junction import summed
+from sfumato.methods.synth.junction_tree import summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,12 +23,12 @@ from sfumato.data.schema.hierarchy.tree import Tree
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.condition import conditioned
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.fixed_values import as_drawn, code_of
+from sfumato.methods.synth.junction_tree import conditioned
 from sfumato.methods.synth.row_sampling import draw
 from sfumato.methods.synth.saved_model import UNLIKE, SavedModel, packed, to_file, unpacked
 from sfumato.methods.synth.shape import TableShape

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.synth.consistency import consistent_tables, independent
-from sfumato.methods.synth.fit.cliques import triangulated
-from sfumato.methods.synth.fit.junction import CELLS, scaled_tree
-from sfumato.methods.synth.fit.pairs import pair_probabilities
+from sfumato.methods.synth.junction_tree import CELLS, pair_probabilities, scaled_tree, triangulated
 from sfumato.methods.synth.scores import Misfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.fit.junction import CalibratedTree
+    from sfumato.methods.synth.junction_tree import CalibratedTree
     from sfumato.methods.synth.log import MeasurementLog
     from sfumato.methods.synth.shape import Set, TableShape
     from sfumato.methods.synth.workbench import Workbench

@@ -11,7 +11,7 @@ from sfumato import arguments
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.methods.synth.catalogue import METHODS
-from sfumato.methods.synth.fit.junction import fit_junction
+from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.row_sampling import draw
 from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import Workbench

@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from tests.fixtures.synthesis import exact_log
 
-from sfumato.methods.synth.condition import conditioned
+from sfumato.methods.synth import junction_tree
 from sfumato.methods.synth.consistency import consistent_tables, nonnegative, with_margins
-from sfumato.methods.synth.fit import junction
-from sfumato.methods.synth.fit.cliques import junction_tree
-from sfumato.methods.synth.fit.junction import fit_junction, scaled_tree
 from sfumato.methods.synth.fit.network import fit_network
-from sfumato.methods.synth.fit.pairs import pair_probabilities
+from sfumato.methods.synth.junction_tree import (
+    conditioned,
+    fit_junction,
+    junction_tree,
+    pair_probabilities,
+    scaled_tree,
+)
 from sfumato.methods.synth.model import Conditional, FittedModel
 from sfumato.methods.synth.shape import TableShape
 
