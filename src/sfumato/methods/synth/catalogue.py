@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.methods.synth.fit.network import fit_network
+from sfumato.methods.synth.fitted_model import fit_network
 from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.select.privbayes import select_network
 from sfumato.methods.synth.selection import (
@@ -18,8 +18,8 @@ from sfumato.methods.synth.selection import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.model import FittedModel
 
     Fitting = Callable[[MeasurementLog], FittedModel]
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synth.model import contracted
+from sfumato.methods.synth.fitted_model import contracted
 from sfumato.privacy.noise.entropy import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.synth.model import FittedModel
+    from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.row_sampling import Codes
     from sfumato.methods.synth.shape import Set
     from sfumato.privacy.noise.entropy import Entropy

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sfumato.data.schema.schema import Schema
+    from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.linked.model import LinkedModel
     from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.model import FittedModel
     from sfumato.privacy.noise.entropy import Entropy
 
 CHUNK = 1 << 18

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.synth.consistency import consistent_tables, independent, only_possible
-from sfumato.methods.synth.model import Conditional, FittedModel, contracted
+from sfumato.methods.synth.fitted_model import Conditional, FittedModel, contracted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import IntArray
-    from sfumato.methods.synth.model import Conditional, FittedModel
+    from sfumato.methods.synth.fitted_model import Conditional, FittedModel
     from sfumato.privacy.noise.entropy import Entropy
 
     Codes = NDArray[np.int32]

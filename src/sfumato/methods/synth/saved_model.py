@@ -19,8 +19,8 @@ from sfumato import arguments as read
 from sfumato.data.files.file_identity import regular_file
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.filesystem import whole
+from sfumato.methods.synth.fitted_model import Conditional, FittedModel
 from sfumato.methods.synth.log import MeasuredTable, MeasurementLog
-from sfumato.methods.synth.model import Conditional, FittedModel
 from sfumato.methods.synth.shape import TableShape
 from sfumato.privacy.accounting import events
 from sfumato.text import dumps

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Unit
+    from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.model import FittedModel
     from sfumato.methods.synth.shape import Set
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending

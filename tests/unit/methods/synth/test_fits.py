@@ -11,7 +11,7 @@ from tests.fixtures.synthesis import exact_log
 
 from sfumato.methods.synth import junction_tree
 from sfumato.methods.synth.consistency import consistent_tables, nonnegative, with_margins
-from sfumato.methods.synth.fit.network import fit_network
+from sfumato.methods.synth.fitted_model import Conditional, FittedModel, fit_network
 from sfumato.methods.synth.junction_tree import (
     conditioned,
     fit_junction,
@@ -19,7 +19,6 @@ from sfumato.methods.synth.junction_tree import (
     pair_probabilities,
     scaled_tree,
 )
-from sfumato.methods.synth.model import Conditional, FittedModel
 from sfumato.methods.synth.shape import TableShape
 
 if TYPE_CHECKING:

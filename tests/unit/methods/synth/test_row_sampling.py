@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.methods.synth.model import Conditional, FittedModel
+from sfumato.methods.synth.fitted_model import Conditional, FittedModel
 from sfumato.methods.synth.row_sampling import chunks, draw
 from sfumato.methods.synth.shape import TableShape
 from sfumato.testing.entropy import SeededEntropy

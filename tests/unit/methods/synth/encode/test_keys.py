@@ -10,7 +10,7 @@ import sfumato as sf
 from sfumato.data.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.keys import key_room
-from sfumato.methods.synth.model import Conditional
+from sfumato.methods.synth.fitted_model import Conditional
 
 
 def schema(*, nullable: bool = False) -> sf.Schema:
