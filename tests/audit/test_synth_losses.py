@@ -18,9 +18,9 @@ from tests.fixtures.synthesis import linked_rows, table_of
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.catalogue import METHODS
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.scores import Dependence, Misfit
 from sfumato.methods.synth.selection import measure_columns, select_tree
-from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import Workbench
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import largest_loss
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.synth.exact import ExactTables
-    from sfumato.methods.synth.log import MeasuredTable
+    from sfumato.methods.synth.measurement_log import MeasuredTable
     from sfumato.methods.synth.workbench import Scoring
 
 EPSILON, UNDERSTATED, ROUNDING = Fraction(2), Fraction(5, 4), 1e-9

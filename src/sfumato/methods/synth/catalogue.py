@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.methods.synth.fitted_model import FittedModel
-    from sfumato.methods.synth.log import MeasurementLog
+    from sfumato.methods.synth.measurement_log import MeasurementLog
 
     Fitting = Callable[[MeasurementLog], FittedModel]
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
 
     Allowed = NDArray[np.bool_]
 

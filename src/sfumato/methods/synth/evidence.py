@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.synth.fitted_model import FittedModel
+    from sfumato.methods.synth.measurement_log import Set
     from sfumato.methods.synth.row_sampling import Codes
-    from sfumato.methods.synth.shape import Set
     from sfumato.privacy.noise.entropy import Entropy
 
     Factor = tuple[Set, FloatArray]

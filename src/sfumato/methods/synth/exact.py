@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Counter
-    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.methods.synth.measurement_log import Set, TableShape
 
 _TOGETHER = 1 << 20
 """Cells of a table of which several are added up: one passage over the data."""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set, TableShape
 
 
 @dataclass(frozen=True)

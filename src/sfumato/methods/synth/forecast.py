@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.schema.unit import count_sensitivity
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.select import privbayes
 from sfumato.methods.synth.selection import (
     AIM_COLUMNS_SHARE,
@@ -28,7 +29,6 @@ from sfumato.methods.synth.selection import (
     pair_noise,
     suited_method,
 )
-from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import mean_noise
 from sfumato.report.display import Card, Shown
 from sfumato.text import share
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import Set
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
 

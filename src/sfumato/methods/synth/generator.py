@@ -29,9 +29,9 @@ from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.fixed_values import as_drawn, code_of
 from sfumato.methods.synth.junction_tree import conditioned
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw
 from sfumato.methods.synth.saved_model import UNLIKE, SavedModel, packed, to_file, unpacked
-from sfumato.methods.synth.shape import TableShape
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.linked.model import LinkedModel
-    from sfumato.methods.synth.log import MeasurementLog
+    from sfumato.methods.synth.measurement_log import MeasurementLog
     from sfumato.privacy.noise.entropy import Entropy
 
 CHUNK = 1 << 18

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sfumato.arrays import BoolArray, FloatArray
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set, TableShape
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.method import Dataset
     from sfumato.methods.synth.encode.encoding import Encoding
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.noise.entropy import Entropy

@@ -20,8 +20,7 @@ from sfumato.data.files.file_identity import regular_file
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.filesystem import whole
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel
-from sfumato.methods.synth.log import MeasuredTable, MeasurementLog
-from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.measurement_log import MeasuredTable, MeasurementLog, TableShape
 from sfumato.privacy.accounting import events
 from sfumato.text import dumps
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import Set
 
 
 _KEY = b"sfumato"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Sensitivity
     from sfumato.methods.synth.exact import ExactTables
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import Set
 
 
 @dataclass(frozen=True)

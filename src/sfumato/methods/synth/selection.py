@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.methods.synth.junction_tree import CalibratedTree
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set, TableShape
     from sfumato.methods.synth.workbench import Workbench
 
 

@@ -12,8 +12,8 @@ from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.junction_tree import fit_junction
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw
-from sfumato.methods.synth.shape import TableShape
 from sfumato.methods.synth.workbench import Workbench
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.spending import spendings
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.synth.fitted_model import FittedModel
-    from sfumato.methods.synth.log import MeasurementLog
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy

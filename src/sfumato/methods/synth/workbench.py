@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sfumato.errors import InternalError
 from sfumato.methods.synth.exact import ExactTables
-from sfumato.methods.synth.log import MeasuredTable, MeasurementLog
+from sfumato.methods.synth.measurement_log import MeasuredTable, MeasurementLog
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.selection import Exponential
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Sensitivity
-    from sfumato.methods.synth.shape import Set, TableShape
+    from sfumato.methods.synth.measurement_log import Set, TableShape
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
 

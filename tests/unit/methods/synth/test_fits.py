@@ -19,7 +19,7 @@ from sfumato.methods.synth.junction_tree import (
     pair_probabilities,
     scaled_tree,
 )
-from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.measurement_log import TableShape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

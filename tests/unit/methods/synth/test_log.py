@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from tests.fixtures.counts import agrees
 
-from sfumato.methods.synth.log import MeasuredTable, MeasurementLog
-from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.measurement_log import MeasuredTable, MeasurementLog, TableShape
 from sfumato.privacy.accounting.events import GaussianNoise
 
 SHAPE = TableShape(("a", "b", "c"), (2, 3, 2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import chunks, draw
-from sfumato.methods.synth.shape import TableShape
 from sfumato.testing.entropy import SeededEntropy
 
 SHAPE = TableShape(("a", "b", "c"), (3, 4, 2))

@@ -20,7 +20,7 @@ from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import ParameterError
 from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.exact import ExactTables
-from sfumato.methods.synth.shape import TableShape
+from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.accounting.price import price

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.encode.encoding import Encoding
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import Set
 
     Allowed = NDArray[np.bool_]
 

@@ -19,7 +19,7 @@ from sfumato.methods.synth.scores import Dependence
 from sfumato.methods.synth.selection import measure_columns, measure_sets
 
 if TYPE_CHECKING:
-    from sfumato.methods.synth.shape import Set
+    from sfumato.methods.synth.measurement_log import Set
     from sfumato.methods.synth.workbench import Workbench
 
 COLUMNS_SHARE = Fraction(2, 5)
