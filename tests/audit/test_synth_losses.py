@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.synth.exact import ExactTables
     from sfumato.methods.synth.measurement_log import MeasuredTable
-    from sfumato.methods.synth.workbench import Scoring
+    from sfumato.methods.synth.workbench import ExactTables, Scoring
 
 EPSILON, UNDERSTATED, ROUNDING = Fraction(2), Fraction(5, 4), 1e-9
 TRIES, TRIES_OF_MANY_ROUNDS = 8, 3

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Sensitivity
-    from sfumato.methods.synth.exact import ExactTables
     from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.workbench import ExactTables
 
 
 @dataclass(frozen=True)
