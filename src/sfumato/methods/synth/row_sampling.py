@@ -11,22 +11,29 @@ Decision `synthesis-fit`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.methods.synth.fitted_model import contracted
+from sfumato.privacy.noise.entropy import BLOCK
 from sfumato.privacy.noise.selection import permutation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.arrays import IntArray
+    from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.synth.fitted_model import Conditional, FittedModel
+    from sfumato.methods.synth.measurement_log import Set
     from sfumato.privacy.noise.entropy import Entropy
 
     Codes = NDArray[np.int32]
+    Factor = tuple[Set, FloatArray]
+
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -77,3 +84,165 @@ def _narrow(groups: IntArray) -> NDArray[np.unsignedinteger]:
     """Small numbers are sorted by their digits, which is far faster."""
     small = not len(groups) or groups.max() < 1 << 16
     return groups.astype(np.uint16) if small else groups.astype(np.uint64)
+
+
+# Drawing rows of which some columns are known, each row with codes of its own.
+#
+# The conditionals of a model are factors. At the codes that a row is known to have, what is left
+# of
+# them are factors of the other columns, one for each row; these columns are summed out one after
+# another, and drawn in the opposite order, each given those drawn before it. So every row is
+# drawn
+# from exactly the distribution that the model has given what is known of it. Rows that agree on
+# all
+# known columns that touch an unknown one share their factors.
+
+_ROW = -1
+"""The place that stands for the rows among the places of a factor."""
+_CELLS = 1 << 22
+"""So many cells of factors, over all rows that are drawn together."""
+
+
+def draw_given(
+    model: FittedModel, known: Mapping[int, Codes], rows: int, entropy: Entropy
+) -> list[Codes]:
+    """Draw rows: the codes of every column, those of known columns as they are.
+
+    What the model holds for impossible leaves the columns even that it would decide.
+    """
+    factors = [((*one.parents, one.column), one.table) for one in model.conditionals]
+    order = _order(model, [set(places) - set(known) for places, _ in factors])
+    touching = sorted(
+        {
+            place
+            for places, _ in factors
+            if not set(places) <= set(known)
+            for place in places
+            if place in known
+        }
+    )
+    combinations, of_row = _alike([known[place] for place in touching], rows)
+    drawn = {column: np.empty(rows, dtype=np.int32) for column, _ in order}
+    by_combination = np.argsort(of_row, kind="stable")
+    ends = np.cumsum(np.bincount(of_row, minlength=len(combinations)))
+    most = max(1, _CELLS // max((cells for _, cells in order), default=1))
+    for first in range(0, len(combinations), most):
+        last = min(first + most, len(combinations))
+        evidence = dict(zip(touching, combinations[first:last].T, strict=True))
+        chosen = by_combination[ends[first - 1] if first else 0 : ends[last - 1]]
+        buckets = _buckets(factors, evidence, known, [column for column, _ in order])
+        for column, codes in _drawn(buckets, of_row[chosen] - first, entropy).items():
+            drawn[column][chosen] = codes
+    return [known[column] if column in known else drawn[column] for column in model.shape.columns]
+
+
+def _order(model: FittedModel, scopes: Sequence[set[int]]) -> list[tuple[int, int]]:
+    """Unknown columns as they are summed out, each with the cells that it takes to do so.
+
+    Always the one next that takes fewest.
+    """
+    left = [one for one in scopes if one]
+    order: list[tuple[int, int]] = []
+    while columns := set[int]().union(*left):
+        joined = {column: set[int]().union(*(one for one in left if column in one))
+                  for column in columns}  # fmt: skip
+        cells = {column: model.shape.cells(one) for column, one in joined.items()}
+        column = min(columns, key=lambda one: (cells[one], one))
+        order.append((column, cells[column]))
+        rest = [one for one in left if column not in one]
+        left = [*rest, joined[column] - {column}] if joined[column] != {column} else rest
+    return order
+
+
+def _alike(known: Sequence[Codes], rows: int) -> tuple[IntArray, IntArray]:
+    """The different combinations of known codes, and which of them each row has."""
+    if not known:
+        return np.zeros((1, 0), dtype=np.int64), np.zeros(rows, dtype=np.int64)
+    table = np.stack([one.astype(np.int64) for one in known], axis=1)
+    found, places = np.unique(table, axis=0, return_inverse=True)
+    return found, places.reshape(-1)
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """A column to be drawn, and all factors that tell of it once those after it are drawn."""
+
+    column: int
+    factors: list[Factor]
+
+
+def _buckets(
+    factors: Sequence[Factor],
+    evidence: Mapping[int, IntArray],
+    known: Mapping[int, Codes],
+    order: Sequence[int],
+) -> list[_Bucket]:
+    """Sum out one column after another."""
+    left = [
+        _restricted(places, table, evidence)
+        for places, table in factors
+        if not set(places) <= set(known)
+    ]
+    buckets = []
+    for column in order:
+        mine = [one for one in left if column in one[0]]
+        left = [one for one in left if column not in one[0]]
+        buckets.append(_Bucket(column, mine))
+        wanted = tuple(sorted({place for places, _ in mine for place in places} - {column}))
+        if set(wanted) - {_ROW}:
+            left.append((wanted, _scaled(contracted(mine, wanted), wanted)))
+    return buckets
+
+
+def _restricted(places: Set, table: FloatArray, evidence: Mapping[int, IntArray]) -> Factor:
+    """A factor at the codes that each row is known to have."""
+    fixed = [axis for axis, place in enumerate(places) if place in evidence]
+    if not fixed:
+        return places, table
+    free = [axis for axis in range(len(places)) if axis not in fixed]
+    moved = table.transpose(*fixed, *free)
+    taken = moved[tuple(evidence[places[axis]] for axis in fixed)]
+    return (_ROW, *(places[axis] for axis in free)), taken
+
+
+def _scaled(table: FloatArray, wanted: Set) -> FloatArray:
+    """A message whose largest cell, of each row, is 1: products of many stay within floats.
+
+    Where a row's are all 0 it is even.
+    """
+    by_row = table.reshape(table.shape[0], -1) if wanted[0] == _ROW else table.reshape(1, -1)
+    largest = by_row.max(axis=1, keepdims=True)
+    even = np.ones_like(by_row)
+    scaled: FloatArray = np.divide(by_row, largest, out=even, where=largest > 0)
+    return scaled.reshape(table.shape)
+
+
+def _drawn(buckets: Sequence[_Bucket], of_row: IntArray, entropy: Entropy) -> dict[int, IntArray]:
+    """Draw columns in the opposite order, each given those drawn before it."""
+    drawn: dict[int, IntArray] = {}
+    for bucket in reversed(buckets):
+        at = {_ROW: of_row, **drawn}
+        chances = prod((_at(factor, bucket.column, at) for factor in bucket.factors), start=1.0)
+        drawn[bucket.column] = _looked_up(np.asarray(chances), len(of_row), entropy)
+    return drawn
+
+
+def _at(factor: Factor, column: int, at: Mapping[int, IntArray]) -> FloatArray:
+    """A factor of one column, last axis, for each row; for all alike where it has no other."""
+    places, table = factor
+    moved = np.moveaxis(table, places.index(column), -1)
+    others = tuple(at[place] for place in places if place != column)
+    return moved[others] if others else moved[None]
+
+
+def _looked_up(chances: FloatArray, rows: int, entropy: Entropy) -> IntArray:
+    """A code for each row by its chances, all even where there are none.
+
+    Rows are drawn one by one: spread evenly, those that belong together would differ too often.
+    """
+    ends = np.cumsum(chances, axis=-1)
+    ends[ends[:, -1] <= 0] = np.arange(1, ends.shape[1] + 1)
+    words = entropy.words(max(rows, BLOCK))[:rows]
+    points = (words >> np.uint64(11)).astype(float) * 2.0**-53
+    before = (ends <= points[:, None] * ends[:, -1:]).sum(axis=1)
+    return np.asarray(np.minimum(before, ends.shape[1] - 1), dtype=np.int64)

@@ -7,10 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.methods.synth import evidence
-from sfumato.methods.synth.evidence import draw_given
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel
 from sfumato.methods.synth.measurement_log import TableShape
+from sfumato.methods.synth.row_sampling import draw_given
 from sfumato.testing.entropy import SeededEntropy
 
 SIZES = (2, 3, 2, 4, 3)
