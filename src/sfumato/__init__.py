@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.methods import local
     from sfumato.methods.local.survey import Survey
     from sfumato.methods.query.builder import table
-    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
     from sfumato.privacy import noise
     from sfumato.release.open_table import Table, read
     from sfumato.release.release import Release

@@ -19,8 +19,8 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Rows
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.error_bars import _best_table, answered
-from sfumato.methods.synth.generator import SynthesisModel, drawn
 from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 from sfumato.vault.synth_result import _ask

@@ -30,9 +30,9 @@ from sfumato.methods.synth.encode.bins import Bins
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.open_text import Discovered
-from sfumato.methods.synth.generator import SynthesisModel
-from sfumato.methods.synth.generator import drawn as rows_drawn
 from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.methods.synth.synthesis_model import SynthesisModel
+from sfumato.methods.synth.synthesis_model import drawn as rows_drawn
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 

@@ -16,11 +16,11 @@ from sfumato.errors import ParameterError, option
 from sfumato.methods.method import KindPlan
 from sfumato.methods.options import several
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.generator import SynthesisModel
 from sfumato.methods.synth.linked.model import LinkedModel
 from sfumato.methods.synth.linked.request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
 from sfumato.methods.synth.methods import FORMS
 from sfumato.methods.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest
+from sfumato.methods.synth.synthesis_model import SynthesisModel
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.output import check_places

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.methods.synth.generator import SynthesisModel
     from sfumato.methods.synth.linked.model import LinkedModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
     from sfumato.release.output import OutputFiles
 
 _TOLD = 8

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.data.counting.axes import Axis
-    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
 
     Ask = Callable[[exp.Select, pa.Table], pa.Table]
     """Answers a question on a table in memory, under the name that the question gives it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.data.counting.axes import Axis
-    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
 
     Codes = NDArray[np.int64]
 

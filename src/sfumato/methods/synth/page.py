@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.generator import SynthesisModel
     from sfumato.methods.synth.measured_tables import ColumnBeside, PairBeside
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture
 

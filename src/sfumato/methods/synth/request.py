@@ -24,8 +24,8 @@ from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.methods.synth.forecast import SynthesisForecast
-from sfumato.methods.synth.generator import SynthesisModel, drawn, wanted_rows
 from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
+from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn, wanted_rows
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.noise.entropy import random_key
 from sfumato.report.display import Card

@@ -15,7 +15,7 @@ from sfumato.errors import ParameterError
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
 
 DAY, NOON = date(2020, 3, 1), datetime(2020, 3, 1, 12, tzinfo=UTC)
 SCHEMA = sf.Schema(

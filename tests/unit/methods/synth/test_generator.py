@@ -12,7 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import LedgerError, SourceError
 from sfumato.methods.synth import saved_model
-from sfumato.methods.synth.generator import SynthesisModel
+from sfumato.methods.synth.synthesis_model import SynthesisModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from sfumato.methods.synth.row_sampling import draw
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.synth.generator import SynthesisModel
+    from sfumato.methods.synth.synthesis_model import SynthesisModel
 
 
 @pytest.fixture(scope="module")

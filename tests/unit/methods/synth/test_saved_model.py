@@ -13,9 +13,9 @@ import pytest
 from tests.unit.methods.synth.test_log import noisy_log
 
 from sfumato.errors import SfumatoError, SourceError
-from sfumato.methods.synth.generator import SynthesisModel
 from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.saved_model import from_content, packed, to_file, unpacked
+from sfumato.methods.synth.synthesis_model import SynthesisModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,9 @@ from sfumato.methods.synth.encode.codes import codes_of
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.fakes import fakes, room
 from sfumato.methods.synth.encode.weekdays import Weekdays
-from sfumato.methods.synth.generator import (
+from sfumato.methods.synth.row_sampling import draw_given
+from sfumato.methods.synth.saved_model import LINK, SavedModel, from_content, to_file
+from sfumato.methods.synth.synthesis_model import (
     CHUNK,
     MOST_IN_MEMORY,
     SynthesisModel,
@@ -22,8 +24,6 @@ from sfumato.methods.synth.generator import (
     drawn,
     wanted_rows,
 )
-from sfumato.methods.synth.row_sampling import draw_given
-from sfumato.methods.synth.saved_model import LINK, SavedModel, from_content, to_file
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps

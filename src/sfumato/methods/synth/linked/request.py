@@ -20,7 +20,6 @@ from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.fakes import room
 from sfumato.methods.synth.encode.keys import key_room
-from sfumato.methods.synth.generator import SynthesisModel, wanted_rows
 from sfumato.methods.synth.linked.forecast import LinkedForecast
 from sfumato.methods.synth.linked.model import LinkedModel
 from sfumato.methods.synth.linked.tables import LinkedTables
@@ -35,6 +34,7 @@ from sfumato.methods.synth.request import (
     set_options,
 )
 from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.methods.synth.synthesis_model import SynthesisModel, wanted_rows
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings

@@ -7,27 +7,30 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato import arguments as read
+from sfumato.data.counting.axes import Grid
 from sfumato.data.files.writers import write_file
+from sfumato.data.schema.column import Kind
 from sfumato.data.schema.hierarchy.tree import Tree
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.errors import ParameterError
+from sfumato.methods.synth.encode.bins import Bins
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
 from sfumato.methods.synth.encode.weekdays import Weekdays
-from sfumato.methods.synth.fixed_values import as_drawn, code_of
 from sfumato.methods.synth.junction_tree import conditioned
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw
@@ -38,11 +41,13 @@ from sfumato.report.display import Card, Shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from sfumato.data.counting.axes import Axis
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.fitted_model import FittedModel
     from sfumato.methods.synth.linked.model import LinkedModel
     from sfumato.methods.synth.measurement_log import MeasurementLog
     from sfumato.privacy.noise.entropy import Entropy
+
 
 CHUNK = 1 << 18
 """So many rows are drawn at once."""
@@ -288,3 +293,72 @@ def _having(table: pa.Table, fixed: Mapping[str, object]) -> pa.Table:
         wanted = pa.scalar(value, column.type)
         table = table.filter(pc.is_null(column) if value is None else pc.equal(column, wanted))
     return table
+
+
+# Values that drawn rows are to have: read as their column has them, and found among its codes.
+
+
+def as_drawn(kind: Kind, value: object) -> object:
+    """A value as rows have it: a whole number for a real column, a date as text; else as it is."""
+    match kind, value:
+        case (Kind.REAL | Kind.INTEGER, bool()) | (_, None):
+            return value
+        case Kind.REAL, int() | float() | Decimal():
+            return float(value)
+        case Kind.INTEGER, float() if value.is_integer():
+            return int(value)
+        case Kind.DATE, datetime():
+            return value.date()
+        case Kind.DATE, str():
+            try:
+                return date.fromisoformat(value)
+            except ValueError:
+                return value
+    return value
+
+
+def code_of(axis: Axis, value: object) -> int:
+    """The code of a value; refused where its column has no such value."""
+    grid = axis.fine if isinstance(axis, Bins) else axis
+    try:
+        if isinstance(grid, Grid):
+            place = _point(grid, value)
+        else:
+            values = [(type(one), one) for one in grid.values.to_pylist()]  # True is not 1
+            place = values.index((type(value), value))
+    except (ValueError, TypeError, ArithmeticError):
+        place = -1
+    if place < 0:
+        raise ParameterError(
+            "value_outside_domain",
+            f"No row has {read.shown(value)} in column {quoted(axis.column)}; {_allowed(axis)}",
+        )
+    if isinstance(axis, Bins):
+        missing = place >= axis.fine.points
+        return axis.points if missing else int(np.searchsorted(axis.starts, place, "right")) - 1
+    return place
+
+
+def _allowed(axis: Axis) -> str:
+    if not isinstance(axis, Grid):
+        return suggestion("", map(str, axis.values.drop_null().to_pylist()))
+    low, high, step = map(_words, (axis.bounds.low, axis.bounds.high, axis.bounds.grid_step))
+    days = " days" if axis.kind is Kind.DATE else ""
+    return f"allowed: from {low} to {high} in steps of {step}{days}."
+
+
+def _words(one: object) -> str:
+    return f"{one.normalize():f}" if isinstance(one, Decimal) else repr(one)
+
+
+def _point(grid: Grid, value: Any) -> int:
+    """The number of a point of a grid; -1 if it is none."""
+    if value is None:
+        return grid.points if grid.nullable else -1
+    if isinstance(value, bool):
+        return -1
+    low: Any = grid.bounds.low
+    distance = value - (float(low) if isinstance(value, float) else low)
+    steps = float(getattr(distance, "days", distance)) / float(grid.bounds.grid_step or 1)
+    place = round(steps)
+    return place if abs(steps - place) < 1e-6 and 0 <= place < grid.points else -1
