@@ -20,8 +20,8 @@ from sfumato.cli.main import run
 from sfumato.data.schema.constraints import DeclaredRows, ImpossibleCombination
 from sfumato.data.schema.layout import FileLayout
 from sfumato.errors import BudgetError, OutputError, ParameterError, QueryError
-from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.methods import METHOD_WORDS
+from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.synthesis_model import SynthesisModel
 from sfumato.release.writer import _Staged
 from sfumato.vault.creation import create

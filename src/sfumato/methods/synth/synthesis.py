@@ -10,16 +10,24 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.catalogue import METHODS
+from sfumato.methods.synth.fitted_model import fit_network
 from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw
+from sfumato.methods.synth.select.privbayes import select_network
+from sfumato.methods.synth.selection import (
+    measure_columns,
+    select_adaptively,
+    select_automatically,
+    select_tree,
+    select_workload,
+)
 from sfumato.methods.synth.workbench import Workbench
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sfumato.arrays import BoolArray
     from sfumato.data.counting.axes import Axis
@@ -30,6 +38,9 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
+
+    Fitting = Callable[[MeasurementLog], FittedModel]
+
 
 MOST_CODES = 1 << 22
 """The most codes of one column."""
@@ -123,3 +134,17 @@ def decoded(axes: tuple[Axis, ...], codes: list[Any]) -> pa.Table:
     return pa.table(
         {axis.column: axis.decode(column) for axis, column in zip(axes, codes, strict=True)}
     )
+
+
+# The methods of synthesis by name: what to measure, and how to fit what was measured.
+
+METHODS: dict[str, tuple[Callable[..., None], Fitting]] = {
+    "auto": (select_automatically, fit_junction),
+    "aim": (select_adaptively, fit_junction),
+    "mst": (select_tree, fit_junction),
+    "privbayes": (select_network, fit_network),
+    "workload": (select_workload, fit_junction),
+    "independent": (measure_columns, fit_junction),
+}
+"""Each selection measures with a workbench, and takes the options that it names; any fit reads any
+log."""

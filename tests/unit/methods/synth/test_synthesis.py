@@ -18,9 +18,8 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.catalogue import METHODS
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.synthesis import Synthesis
+from sfumato.methods.synth.synthesis import METHODS, Synthesis
 from sfumato.methods.synth.workbench import ExactTables
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.accounting.price import price
