@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
 
+
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 """The numbers of rows for which it is told where none is declared."""
 OPEN_VALUES = 20
@@ -218,3 +219,30 @@ def _said(one: MethodForecast) -> str:
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
+
+
+# Before spending: how far noise would take a parent's and a child's model off.
+
+
+@dataclass(frozen=True, repr=False)
+class LinkedForecast(Shown):
+    """What two tables would cost together, and what each method would be worth for either."""
+
+    parent_name: str
+    child_name: str
+    parent: SynthesisForecast
+    child: SynthesisForecast
+
+    def _card(self) -> Card:
+        first, *more = self.text().splitlines()
+        return Card(first, {}, notes=more)
+
+    def to_json(self) -> dict[str, Any]:
+        """The forecast as JSON-able data: that of the parent, and that of the child in it."""
+        return {**self.parent.to_json(), "child": self.child.to_json()}
+
+    def text(self) -> str:
+        """The forecast for people."""
+        cost, *parent = self.parent.text().splitlines()
+        _, *child = self.child.text().splitlines()
+        return "\n".join([cost, f"{self.parent_name}:", *parent, f"{self.child_name}:", *child])

@@ -20,7 +20,7 @@ from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.fakes import room
 from sfumato.methods.synth.encode.keys import key_room
-from sfumato.methods.synth.linked.forecast import LinkedForecast
+from sfumato.methods.synth.forecast import LinkedForecast
 from sfumato.methods.synth.linked.model import LinkedModel
 from sfumato.methods.synth.linked.tables import LinkedTables
 from sfumato.methods.synth.request import (
