@@ -15,8 +15,7 @@ from sfumato.data.schema.names import quoted, untaken
 from sfumato.errors import ParameterError, QueryError, SchemaError, option
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.linked.model import Link
-from sfumato.methods.synth.linked.request import LinkedRequest, LinkedSide
-from sfumato.methods.synth.linked.tables import KEY_KINDS
+from sfumato.methods.synth.linked_request import KEY_KINDS, LinkedRequest, LinkedSide
 from sfumato.vault.column_sets import check_drawn, targeted
 
 if TYPE_CHECKING:

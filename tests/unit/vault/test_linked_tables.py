@@ -18,7 +18,7 @@ from sfumato.cli.main import run
 from sfumato.data.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.data.schema.layout import FileLayout
 from sfumato.errors import SfumatoError
-from sfumato.methods.synth.linked.request import LinkedRequest
+from sfumato.methods.synth.linked_request import LinkedRequest
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.synth_result import LinkedTwins
 
