@@ -14,7 +14,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted, untaken
 from sfumato.errors import ParameterError, QueryError, SchemaError, option
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.linked.model import Link
+from sfumato.methods.synth.linked_model import Link
 from sfumato.methods.synth.linked_request import KEY_KINDS, LinkedRequest, LinkedSide
 from sfumato.vault.column_sets import check_drawn, targeted
 

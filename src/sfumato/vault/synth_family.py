@@ -16,7 +16,7 @@ from sfumato.errors import ParameterError, option
 from sfumato.methods.method import KindPlan
 from sfumato.methods.options import several
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.linked.model import LinkedModel
+from sfumato.methods.synth.linked_model import LinkedModel
 from sfumato.methods.synth.linked_request import CHILD_MODEL, CHILD_ROWS, LinkedRequest
 from sfumato.methods.synth.methods import FORMS
 from sfumato.methods.synth.request import MODEL, NAMING, ROWS, WEIGHING, SynthesisRequest

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from sfumato.methods.synth.linked.model import LinkedModel
+    from sfumato.methods.synth.linked_model import LinkedModel
     from sfumato.methods.synth.synthesis_model import SynthesisModel
     from sfumato.release.output import OutputFiles
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.contract.vault.synthesizer import killed_at
 
 import sfumato as sf
-from sfumato.methods.synth.linked.model import LinkedModel
+from sfumato.methods.synth.linked_model import LinkedModel
 from sfumato.methods.synth.linked_request import LinkedRequest
 from sfumato.methods.synth.workbench import Workbench
 from sfumato.release import writer

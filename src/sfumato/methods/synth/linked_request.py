@@ -27,7 +27,7 @@ from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.fakes import room
 from sfumato.methods.synth.encode.keys import key_room
 from sfumato.methods.synth.forecast import LinkedForecast
-from sfumato.methods.synth.linked.model import LinkedModel
+from sfumato.methods.synth.linked_model import LinkedModel
 from sfumato.methods.synth.request import (
     MODEL,
     ROWS,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Entity
     from sfumato.methods.method import Dataset
     from sfumato.methods.synth.encode.encoding import Encoding, PaidBefore
-    from sfumato.methods.synth.linked.model import Link
+    from sfumato.methods.synth.linked_model import Link
     from sfumato.methods.synth.request import ColumnSets
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.fitted_model import FittedModel
-    from sfumato.methods.synth.linked.model import LinkedModel
+    from sfumato.methods.synth.linked_model import LinkedModel
     from sfumato.methods.synth.measurement_log import MeasurementLog
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -189,7 +189,7 @@ class SynthesisModel(SavedModel, Shown):
     @staticmethod
     def load_linked(path: str | Path) -> LinkedModel:
         """Read a model of a parent and a child table, which a synthesis of both wrote."""
-        from sfumato.methods.synth.linked.model import LinkedModel  # which is made of two of these
+        from sfumato.methods.synth.linked_model import LinkedModel  # which is made of two of these
 
         return LinkedModel.load(path)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.row_sampling import Codes
     from sfumato.privacy.noise.entropy import Entropy
 
+
 _TRIES = 16
 """How often a child that fell to a constraint is drawn again."""
 _CELLS = 1 << 24
