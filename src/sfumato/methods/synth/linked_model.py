@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.methods.synth.encode.codes import codes_of
 from sfumato.methods.synth.encode.decoder import RowDecoder
-from sfumato.methods.synth.encode.fakes import fakes, room
+from sfumato.methods.synth.encode.identifiers import fakes, room
 from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.row_sampling import draw_given
 from sfumato.methods.synth.saved_model import LINK, SavedModel, from_content, to_file

@@ -24,8 +24,7 @@ from sfumato.errors import ParameterError, option
 from sfumato.methods.method import Plan
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
-from sfumato.methods.synth.encode.fakes import room
-from sfumato.methods.synth.encode.keys import key_room
+from sfumato.methods.synth.encode.identifiers import key_room, room
 from sfumato.methods.synth.forecast import LinkedForecast
 from sfumato.methods.synth.linked_model import LinkedModel
 from sfumato.methods.synth.request import (

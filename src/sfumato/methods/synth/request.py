@@ -22,7 +22,7 @@ from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize, Plan
 from sfumato.methods.synth.encode.allowed_codes import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
-from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
 from sfumato.methods.synth.forecast import SynthesisForecast
 from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
 from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn, wanted_rows

@@ -29,7 +29,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods.synth.encode.bins import Bins
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.encode.keys import key_room, too_many_for_keys
+from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
 from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.junction_tree import conditioned
 from sfumato.methods.synth.measurement_log import TableShape

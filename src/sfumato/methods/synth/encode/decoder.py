@@ -17,8 +17,7 @@ from sfumato.data.schema.constraints import (
     UniqueKey,
     describe,
 )
-from sfumato.methods.synth.encode.fakes import room
-from sfumato.methods.synth.encode.keys import free_keys
+from sfumato.methods.synth.encode.identifiers import free_keys, room
 from sfumato.methods.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 from sfumato.privacy.noise.selection import uniform_integers
 

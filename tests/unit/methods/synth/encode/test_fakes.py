@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.methods.synth.encode.fakes import can_be_faked, fakes, room
+from sfumato.methods.synth.encode.identifiers import can_be_faked, fakes, room
 
 
 @pytest.mark.parametrize(

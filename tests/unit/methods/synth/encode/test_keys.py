@@ -9,7 +9,7 @@ import pytest
 import sfumato as sf
 from sfumato.data.schema.constraints import OrderedColumns, UniqueKey
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.encode.keys import key_room
+from sfumato.methods.synth.encode.identifiers import key_room
 from sfumato.methods.synth.fitted_model import Conditional
 
 
