@@ -22,7 +22,7 @@ from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Rows
 from sfumato.errors import ParameterError, option
 from sfumato.methods.method import Plan
-from sfumato.methods.synth.encode.allowed_codes import possible_codes
+from sfumato.methods.synth.encode.constraints import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.identifiers import key_room, room
 from sfumato.methods.synth.forecast import LinkedForecast

@@ -20,7 +20,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.constraints import describe
 from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize, Plan
-from sfumato.methods.synth.encode.allowed_codes import possible_codes
+from sfumato.methods.synth.encode.constraints import possible_codes
 from sfumato.methods.synth.encode.decoder import unkept
 from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
 from sfumato.methods.synth.forecast import SynthesisForecast

@@ -17,8 +17,14 @@ from sfumato.data.schema.constraints import (
     UniqueKey,
     describe,
 )
+from sfumato.methods.synth.encode.constraints import (
+    Determined,
+    InOrder,
+    NeverTogether,
+    repeats,
+    taken,
+)
 from sfumato.methods.synth.encode.identifiers import free_keys, room
-from sfumato.methods.synth.encode.repair import Determined, InOrder, NeverTogether, repeats, taken
 from sfumato.privacy.noise.selection import uniform_integers
 
 if TYPE_CHECKING:
@@ -27,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.data.schema.constraints import Constraint
+    from sfumato.methods.synth.encode.constraints import Broken, Codes, Repair
     from sfumato.methods.synth.encode.encoding import Encoding
-    from sfumato.methods.synth.encode.repair import Broken, Codes, Repair
     from sfumato.privacy.noise.entropy import Entropy
 
 _ROUNDS = 4

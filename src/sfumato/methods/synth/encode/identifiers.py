@@ -16,7 +16,7 @@ from sfumato.data.schema.constraints import UniqueKey
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.errors import ParameterError
 from sfumato.methods.synth.encode.bins import Bins
-from sfumato.methods.synth.encode.repair import repeats
+from sfumato.methods.synth.encode.constraints import repeats
 from sfumato.privacy.noise.selection import permutation
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.data.schema.constraints import ImpossibleCombination, OrderedColumns
-from sfumato.methods.synth.encode.allowed_codes import possible_codes
+from sfumato.methods.synth.encode.constraints import possible_codes
 from sfumato.methods.synth.encode.encoding import Encoding
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sfumato.data.schema.constraints import (
     ImpossibleCombination,
     OrderedColumns,
 )
-from sfumato.methods.synth.encode.repair import Determined, InOrder, NeverTogether, repeats
+from sfumato.methods.synth.encode.constraints import Determined, InOrder, NeverTogether, repeats
 from sfumato.testing.entropy import SeededEntropy
 
 
