@@ -26,7 +26,7 @@ from sfumato.data.schema.hierarchy.rules import Calendar, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.spelling import DateSpelling
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.open_text import Discovered

@@ -31,7 +31,7 @@ from sqlglot.errors import SqlglotError
 
 from sfumato.data.schema.names import free_prefix, quoted, untaken
 from sfumato.errors import EngineError, QueryError, SourceError
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.encoding import nan_as_missing
 from sfumato.methods.synth.junction_tree import summed
 

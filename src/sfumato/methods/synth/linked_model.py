@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.methods.synth.encode.codes import codes_of
+from sfumato.methods.synth.encode.axes import Weekdays, codes_of
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.identifiers import fakes, room
-from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.row_sampling import draw_given
 from sfumato.methods.synth.saved_model import LINK, SavedModel, from_content, to_file
 from sfumato.methods.synth.synthesis_model import (

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.attack.evaluation.measures import cramers_v
 from sfumato.data.counting.axes import Grid
 from sfumato.data.schema.column import Kind
-from sfumato.methods.synth.encode.codes import codes_in
+from sfumato.methods.synth.encode.axes import codes_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,11 +26,10 @@ from sfumato.data.schema.hierarchy.tree import Tree
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins, Weekdays
 from sfumato.methods.synth.encode.decoder import RowDecoder
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
-from sfumato.methods.synth.encode.weekdays import Weekdays
 from sfumato.methods.synth.junction_tree import conditioned
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw

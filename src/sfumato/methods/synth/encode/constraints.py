@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data.schema.constraints import ImpossibleCombination, OrderedColumns
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.privacy.noise.selection import uniform_below
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.constraints import UniqueKey
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.constraints import repeats
 from sfumato.privacy.noise.selection import permutation
 

@@ -14,7 +14,7 @@ from sfumato.data.counting.frequencies import count
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.testing.entropy import SeededEntropy
 
 AGES = Bins("age", Kind.INTEGER, Bounds(10, 30, 5), True, (0, 2, 3))

@@ -14,7 +14,7 @@ from sfumato.data.counting.axes import Grid
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
-from sfumato.methods.synth.encode.codes import codes_of
+from sfumato.methods.synth.encode.axes import codes_of
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.testing.entropy import SeededEntropy
 

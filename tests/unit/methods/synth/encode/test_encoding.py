@@ -19,7 +19,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError, SchemaError, SourceError
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy

@@ -14,7 +14,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.encode.bins import Bins
+from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.methods.synth.encode.quantile_bins import starts_of
 from sfumato.privacy.accounting.price import price

@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.spelling import NumberSpelling
-from sfumato.methods.synth.encode.real_grid import on_grid
+from sfumato.methods.synth.encode.axes import on_grid
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,7 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.errors import ParameterError
-from sfumato.methods.synth.encode.bins import Bins
-from sfumato.methods.synth.encode.codes import codes_in
-from sfumato.methods.synth.encode.weekdays import Weekdays
+from sfumato.methods.synth.encode.axes import Bins, Weekdays, codes_in
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
