@@ -21,7 +21,7 @@ from sfumato.data.counting.axes import Grid, declared
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows, count_sensitivity
-from sfumato.methods.synth.encode.quantile_bins import QuantileBins
+from sfumato.methods.synth.encode.discovery import QuantileBins
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.scores import Dependence, Misfit
 from sfumato.methods.synth.synthesis import METHODS

@@ -28,8 +28,8 @@ from sfumato.data.schema.spelling import DateSpelling
 from sfumato.data.schema.unit import Rows
 from sfumato.methods.synth.encode.axes import Bins
 from sfumato.methods.synth.encode.decoder import RowDecoder
+from sfumato.methods.synth.encode.discovery import Discovered
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.encode.open_text import Discovered
 from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.methods.synth.synthesis_model import SynthesisModel
 from sfumato.methods.synth.synthesis_model import drawn as rows_drawn

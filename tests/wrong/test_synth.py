@@ -9,7 +9,7 @@ import numpy as np
 from tests.audit.test_synth import GRID
 
 from sfumato.data.schema.unit import Rows, count_sensitivity
-from sfumato.methods.synth.encode.quantile_bins import BINS, starts_of
+from sfumato.methods.synth.encode.discovery import BINS, starts_of
 from sfumato.methods.synth.scores import Dependence
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric

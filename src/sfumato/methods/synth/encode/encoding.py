@@ -29,9 +29,8 @@ from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.names import quoted, suggestion, untaken
 from sfumato.errors import ParameterError, SourceError, option
 from sfumato.methods.synth.encode.axes import Bins, Weekdays, on_grid, starts
+from sfumato.methods.synth.encode.discovery import Discovered, KeyDiscovery, QuantileBins, evenly
 from sfumato.methods.synth.encode.identifiers import can_be_faked, fakes
-from sfumato.methods.synth.encode.open_text import Discovered, KeyDiscovery
-from sfumato.methods.synth.encode.quantile_bins import QuantileBins, evenly
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings
 

@@ -12,7 +12,7 @@ from sfumato.data.counting.frequencies import count
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.synth.encode.open_text import Discovered, KeyDiscovery
+from sfumato.methods.synth.encode.discovery import Discovered, KeyDiscovery
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy

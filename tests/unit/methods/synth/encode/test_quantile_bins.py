@@ -15,8 +15,8 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError
 from sfumato.methods.synth.encode.axes import Bins
+from sfumato.methods.synth.encode.discovery import starts_of
 from sfumato.methods.synth.encode.encoding import Encoding
-from sfumato.methods.synth.encode.quantile_bins import starts_of
 from sfumato.privacy.accounting.price import price
 
 SCHEMA = sf.Schema(
