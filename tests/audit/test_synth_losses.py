@@ -18,10 +18,10 @@ from tests.fixtures.synthesis import linked_rows, table_of
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.scores import Dependence, Misfit
+from sfumato.methods.synth.scores import Dependence
 from sfumato.methods.synth.selection import measure_columns, select_tree
 from sfumato.methods.synth.synthesis import METHODS
-from sfumato.methods.synth.workbench import Workbench
+from sfumato.methods.synth.workbench import Misfit, Workbench
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.audit import largest_loss
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.methods.synth.consistency import consistent_tables, independent
 from sfumato.methods.synth.junction_tree import CELLS, pair_probabilities, scaled_tree, triangulated
-from sfumato.methods.synth.scores import Misfit
+from sfumato.methods.synth.workbench import Misfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

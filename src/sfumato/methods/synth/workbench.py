@@ -11,6 +11,7 @@ Decision `synthesis-log`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
@@ -71,6 +72,42 @@ class Scoring(Protocol):
     def scores(self, exact: ExactTables) -> IntArray:
         """The score of every candidate; the higher the better."""
         ...
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far whole-number guesses of tables are off: w (|M(D) - guess|_1 - allowance).
+
+    *Sensitivity*: the largest weight w, times how far a person moves a table in L1: 1 for each row
+    that is added or removed. Guesses are made from what was released before, and rounded to whole
+    numbers; allowances are public. A score can go up or down: it is not monotone.
+    """
+
+    sets: Sequence[Set]
+    guesses: Sequence[IntArray]
+    allowances: Sequence[int]
+    weights: Sequence[int]
+    stop: int | None = None
+    """The score of one more candidate, the last, which is to choose none of them; public."""
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates there are."""
+        return len(self.sets) + (self.stop is not None)
+
+    def sensitivity(self, table: Sensitivity) -> Fraction:
+        """The most that one person moves a score."""
+        return max(self.weights) * table.l1
+
+    def scores(self, exact: ExactTables) -> IntArray:
+        """The score of every candidate."""
+        found = [
+            weight * (int(np.abs(exact.of(one) - guess).sum()) - allowance)
+            for one, guess, allowance, weight in zip(
+                self.sets, self.guesses, self.allowances, self.weights, strict=True
+            )
+        ]
+        return np.array(found if self.stop is None else [*found, self.stop], dtype=np.int64)
 
 
 class Workbench:

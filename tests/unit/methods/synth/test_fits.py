@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.fixtures.synthesis import exact_log
 
-from sfumato.methods.synth import junction_tree
 from sfumato.methods.synth.consistency import consistent_tables, nonnegative, with_margins
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel, fit_network
 from sfumato.methods.synth.junction_tree import (

@@ -1,1 +1,0 @@
-"""Fits: from a log of noisy tables to a distribution."""

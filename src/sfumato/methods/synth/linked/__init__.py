@@ -1,1 +1,0 @@
-"""A parent and a child table synthesized together, under one charge."""

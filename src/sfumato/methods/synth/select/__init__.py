@@ -1,1 +1,0 @@
-"""Selections: which tables are worth measuring, each a function on a workbench."""
