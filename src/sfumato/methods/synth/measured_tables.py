@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int64]
 
-_MOST_CELLS = 1 << 20
+_MOST_PAIR_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class RowsBeside:
         estimate = log.estimate(log.measured)
         for first, second in shape.pairs():
             one, other = shape.of_set((first, second))
-            if one * other > _MOST_CELLS:
+            if one * other > _MOST_PAIR_CELLS:
                 continue
             keys = self.codes[first] * other + self.codes[second]
             drawn = np.bincount(keys, minlength=one * other).reshape(one, other)
