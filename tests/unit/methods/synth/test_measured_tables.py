@@ -11,7 +11,7 @@ from tests.unit.methods.synth.test_fixed_values import PEOPLE, SCHEMA
 
 import sfumato as sf
 from sfumato.methods.synth.encode.decoder import RowDecoder
-from sfumato.methods.synth.measured_tables import RowsBeside
+from sfumato.methods.synth.page import RowsBeside
 from sfumato.methods.synth.row_sampling import draw
 from sfumato.testing.entropy import SeededEntropy
 
