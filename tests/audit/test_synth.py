@@ -23,7 +23,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows, count_sensitivity
 from sfumato.methods.synth.encode.discovery import QuantileBins
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.scores import Dependence
+from sfumato.methods.synth.privbayes import Dependence
 from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.workbench import ExactTables, Misfit, Workbench
 from sfumato.privacy.accounting.events import LaplaceNoise

@@ -18,7 +18,7 @@ from tests.fixtures.synthesis import linked_rows, table_of
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.scores import Dependence
+from sfumato.methods.synth.privbayes import Dependence
 from sfumato.methods.synth.selection import measure_columns, select_tree
 from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.workbench import Misfit, Workbench

@@ -10,7 +10,7 @@ from tests.audit.test_synth import GRID
 
 from sfumato.data.schema.unit import Rows, count_sensitivity
 from sfumato.methods.synth.encode.discovery import BINS, starts_of
-from sfumato.methods.synth.scores import Dependence
+from sfumato.methods.synth.privbayes import Dependence
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.selection import Exponential

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.schema.unit import count_sensitivity
+from sfumato.methods.synth import privbayes
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.select import privbayes
 from sfumato.methods.synth.selection import (
     AIM_COLUMNS_SHARE,
     AUTO_COLUMNS_SHARE,

@@ -13,8 +13,8 @@ from sfumato.errors import ParameterError
 from sfumato.methods.synth.fitted_model import fit_network
 from sfumato.methods.synth.junction_tree import fit_junction
 from sfumato.methods.synth.measurement_log import TableShape
+from sfumato.methods.synth.privbayes import select_network
 from sfumato.methods.synth.row_sampling import draw
-from sfumato.methods.synth.select.privbayes import select_network
 from sfumato.methods.synth.selection import (
     measure_columns,
     select_adaptively,

@@ -11,7 +11,7 @@ from tests.fixtures.synthesis import table_of
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
 from sfumato.methods.synth.measurement_log import TableShape
-from sfumato.methods.synth.scores import Dependence
+from sfumato.methods.synth.privbayes import Dependence
 from sfumato.methods.synth.selection import Worth
 from sfumato.methods.synth.workbench import ExactTables, Misfit
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.synthesis import bench_of, linked_rows, table_of
 
 from sfumato.errors import InternalError
-from sfumato.methods.synth.select.privbayes import select_network
+from sfumato.methods.synth.privbayes import select_network
 from sfumato.methods.synth.selection import Worth, choose_tree, measure_columns, pair_noise, suited
 from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.workbench import Misfit
