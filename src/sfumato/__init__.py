@@ -116,7 +116,7 @@ _HOMES = {
     "Schema": "data.schema.schema",
     "SfumatoError": "errors",
     "Survey": "methods.local.survey",
-    "SynthesisModel": "methods.synth.generator",
+    "SynthesisModel": "methods.synth.synthesis_model",
     "TCloseness": "anonymize.criteria",
     "Table": "release.open_table",
     "Tree": "data.schema.hierarchy.tree",

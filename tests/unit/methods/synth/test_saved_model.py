@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.unit.methods.synth.test_log import noisy_log
+from tests.unit.methods.synth.test_measurement_log import noisy_log
 
 from sfumato.errors import SfumatoError, SourceError
 from sfumato.methods.synth.junction_tree import fit_junction

@@ -11,7 +11,13 @@ from tests.fixtures.synthesis import bench_of, linked_rows, table_of
 
 from sfumato.errors import InternalError
 from sfumato.methods.synth.privbayes import select_network
-from sfumato.methods.synth.selection import Worth, choose_tree, measure_columns, pair_noise, suited
+from sfumato.methods.synth.selection import (
+    Worth,
+    choose_tree,
+    measure_columns,
+    pair_noise,
+    suited_method,
+)
 from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.workbench import Misfit
 from sfumato.privacy.accounting.composition import basic_guarantee
@@ -147,7 +153,9 @@ def test_auto_goes_on_with_rounds_where_all_columns_hang_together() -> None:
     for rows, rounds in ((np.stack([tied, tied, tied], axis=1), True), (None, False)):
         apart = np.random.default_rng(4).integers(0, 3, (4000, 3))
         bench = bench_of(table_of((3, 3, 3), apart if rows is None else rows), rho=AUTO_RHO)
-        assert suited(pair_noise(bench.shape, bench.magnitude(Fraction(1, 5)), 4000)) == "mst"
+        assert (
+            suited_method(pair_noise(bench.shape, bench.magnitude(Fraction(1, 5)), 4000)) == "mst"
+        )
         METHODS["auto"][0](bench)
         pairs = {one for one in bench.log.measured if len(one) == 2}
         twice = [one.places for one in bench.log.tables].count((0,)) == 2

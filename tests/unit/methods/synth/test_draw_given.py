@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sfumato.methods.synth import row_sampling
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw_given
@@ -32,7 +33,7 @@ def model() -> FittedModel:
 def test_chances_are_those_of_the_model(
     known: tuple[int, ...], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "_CELLS", at_once)
+    monkeypatch.setattr(row_sampling, "_CELLS", at_once)
     rows, fitted = 60_000, model()
     draws = np.random.default_rng(2)
     fixed = {one: draws.integers(0, SIZES[one], rows).astype(np.int32) for one in known}

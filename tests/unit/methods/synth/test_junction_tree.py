@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.fixtures.synthesis import exact_log
 
+from sfumato.methods.synth import junction_tree as junction_trees
 from sfumato.methods.synth.consistency import consistent_tables, nonnegative, with_margins
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel, fit_network
 from sfumato.methods.synth.junction_tree import (
@@ -63,8 +64,8 @@ def whole(model: FittedModel) -> Floats:
 def test_a_junction_tree_has_the_most_entropy(
     sets: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(junction, "_SETTLED", 1e-10)
-    monkeypatch.setattr(junction, "_SWEEPS", 400)
+    monkeypatch.setattr(junction_trees, "_SETTLED", 1e-10)
+    monkeypatch.setattr(junction_trees, "_SWEEPS", 400)
     joint = some_joint(1)
     log = exact_log(joint, [*SINGLES, *sets])
     tables, total = consistent_tables(log)
@@ -122,7 +123,7 @@ def test_sets_beyond_the_cells_of_a_model_are_left_out_least_telling_first(
 ) -> None:
     joint = np.full((4, 4, 4), 10.0)
     joint[np.arange(4), np.arange(4)] += 500  # 0 and 1 hang together
-    monkeypatch.setattr(junction, "CELLS", 40)
+    monkeypatch.setattr(junction_trees, "CELLS", 40)
     log = exact_log(joint, [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])
     model = fit_junction(log)
     assert sum(one.table.size for one in model.conditionals) <= 40
