@@ -32,8 +32,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import not_negative
-from sfumato.methods.learn.encodings import Continuous, Stepped
-from sfumato.methods.learn.features import FeatureSpace
+from sfumato.methods.learn.features import Continuous, FeatureSpace, Stepped
 from sfumato.methods.learn.model import Model
 from sfumato.methods.learn.noisy_moments import (
     CROSS,

@@ -39,8 +39,7 @@ from sqlglot import exp
 from sfumato.data.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import positive
-from sfumato.methods.learn.encodings import GRID, OneHot, Switch
-from sfumato.methods.learn.features import FeatureSpace
+from sfumato.methods.learn.features import GRID, FeatureSpace, OneHot, Switch
 from sfumato.methods.learn.moments import clip_layers, person_sensitivity, sums, whole_row
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
