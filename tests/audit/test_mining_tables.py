@@ -18,7 +18,7 @@ from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
-from sfumato.methods.learn.class_counts import ClassCounter
+from sfumato.methods.learn.bins import ClassCounter
 from sfumato.methods.learn.forest import Forest
 from sfumato.methods.learn.naive_bayes import NaiveBayes
 from sfumato.methods.learn.random_tree import RandomTree

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.learn.bins import MOST_BINS, BinnedSpace, ClassLabels
-from sfumato.methods.learn.class_counts import ClassCounter, table_sensitivity
+from sfumato.methods.learn.bins import (
+    MOST_BINS,
+    BinnedSpace,
+    ClassCounter,
+    ClassLabels,
+    table_sensitivity,
+)
 from sfumato.methods.learn.class_model import words
 from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.learn.naive_bayes import ASSUMED_ROWS, clarity

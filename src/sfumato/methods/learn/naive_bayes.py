@@ -15,8 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.data.schema.unit import Neighbours
-from sfumato.methods.learn.bins import MOST_BINS, BinnedSpace, ClassLabels
-from sfumato.methods.learn.class_counts import ClassCounter, table_sensitivity
+from sfumato.methods.learn.bins import (
+    MOST_BINS,
+    BinnedSpace,
+    ClassCounter,
+    ClassLabels,
+    table_sensitivity,
+)
 from sfumato.methods.learn.class_model import ClassModel, words
 from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.options import whole

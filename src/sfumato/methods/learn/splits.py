@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
-    from sfumato.methods.learn.class_counts import Key
+    from sfumato.methods.learn.bins import BinnedSpace, ClassLabels, Key
     from sfumato.methods.learn.moments import Layer
     from sfumato.privacy.noise.entropy import Entropy
 

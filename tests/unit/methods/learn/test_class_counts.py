@@ -12,8 +12,7 @@ from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
-from sfumato.methods.learn.class_counts import ClassCounter, table_sensitivity
+from sfumato.methods.learn.bins import BinnedSpace, ClassCounter, ClassLabels, table_sensitivity
 from sfumato.methods.learn.splits import SplitTrees
 from sfumato.methods.method import Dataset
 
