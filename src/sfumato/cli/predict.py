@@ -28,7 +28,7 @@ def predict(
     Examples:
         sfumato predict model.json people.csv -o told.csv
     """
-    from sfumato.methods.learn.prediction import write_predictions
+    from sfumato.methods.learn.model import write_predictions
 
     told = write_predictions(model, table, out, overwrite=overwrite)
     if as_json:

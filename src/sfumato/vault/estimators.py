@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.data.schema.column import Column
-    from sfumato.methods.learn.class_model import ClassModel
-    from sfumato.methods.learn.model import Model
+    from sfumato.methods.learn.model import ClassModel, Model
 
 
 class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed

@@ -16,8 +16,8 @@ import pyarrow as pa
 from sfumato.methods import options
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.class_means import WITHIN, class_means, common_precision, log_odds
-from sfumato.methods.learn.class_model import ClassModel, words
 from sfumato.methods.learn.features import GRID, FeatureSpace
+from sfumato.methods.learn.model import ClassModel, words
 from sfumato.methods.learn.rounds import (
     GriddedRows,
     OffsetRound,

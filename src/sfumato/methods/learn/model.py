@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato import arguments
+from sfumato.data.engines.base import everything
 from sfumato.data.engines.data_frames import arrow_table
 from sfumato.data.files.file_identity import regular_file
+from sfumato.data.files.writers import format_of, write_file
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.names import quoted, suggestion
+from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError, SfumatoError, SourceError
-from sfumato.filesystem import whole
+from sfumato.filesystem import check_target, whole
+from sfumato.methods.learn.bins import BinnedSpace, ClassLabels
 from sfumato.methods.learn.catalogue import KINDS
 from sfumato.methods.learn.request import model_type
+from sfumato.release.open_table import read
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
+
+    from sfumato.arrays import FloatArray
+
 
 _VERSION = 1
 _LARGEST_FILE = 1 << 28
@@ -207,3 +217,92 @@ def _table(told: Mapping[str, Mapping[str, Any]]) -> pa.Table:
 
 def _is_nested(value: list[Any] | tuple[Any, ...]) -> bool:
     return bool(value) and isinstance(value[0], list | tuple | np.ndarray)
+
+
+# What models of declared classes have in common: chances of each class, and the likeliest.
+
+
+class ClassModel(Model):
+    """A model that tells how likely each declared class is, of columns as numbers of bins."""
+
+    answers: ClassVar[str] = "class"
+
+    @cached_property
+    def space(self) -> BinnedSpace:
+        """How it reads its columns."""
+        return BinnedSpace.from_facts(self.facts)
+
+    @cached_property
+    def labels(self) -> ClassLabels:
+        """The classes that it tells apart."""
+        return ClassLabels.from_facts(self.facts["classes"])
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of their chances; named as scikit-learn does."""
+        found: NDArray[Any] = self.labels.values.to_numpy(zero_copy_only=False)
+        return found
+
+    @abstractmethod
+    def scores(self, bins: NDArray[Any]) -> FloatArray:
+        """The logarithm of how likely each class is, (rows, classes), up to a constant a row."""
+
+    def encoded(self, rows: pa.Table) -> NDArray[Any]:
+        """Rows as the numbers that scores are made of: those of bins, unless a kind has others."""
+        return self.space.encode(rows)
+
+    def chances(self, rows: pa.Table) -> FloatArray:
+        """How likely each class is, (rows, classes)."""
+        scores = self.scores(self.encoded(rows))
+        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+    def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
+        """The likeliest class of each row, and its chance."""
+        chances = self.chances(rows)
+        first = chances.argmax(axis=1)
+        return {
+            "prediction": self.labels.values.take(pa.array(first)),
+            "chance": pa.array(chances[np.arange(len(first)), first]),
+        }
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803  # as scikit-learn does
+        """How likely each class is, in the order of `classes_`, for each row."""
+        return self.chances(self.rows_of(X))
+
+
+def words(labels: ClassLabels) -> list[str]:
+    """The classes as they are written in tables."""
+    return [str(one) for one in labels.values.to_pylist()]
+
+
+# What a model says of every row of a table, beside what the table has.
+
+
+def predict_table(model: Path, source: str) -> pa.Table:
+    """A table with what a model says of each row as further columns.
+
+    A model holds nothing of the data it was learnt of, and the rows here are whoever's who asks: so
+    this costs nothing.
+    """
+    learnt = load_model(model)
+    with closing(read(source, Schema("rows", learnt.columns)).engine) as engine:
+        rows = engine.run(everything(engine.table))
+    for name, told in learnt.read(learnt.rows_of(rows)).items():
+        if name in rows.column_names:
+            raise ParameterError(
+                "name_taken",
+                f"The table has a column {quoted(name)} already, which is what the model calls its "
+                "own. Rename it.",
+            )
+        rows = rows.append_column(name, told)
+    return rows
+
+
+def write_predictions(model: Path, source: str, out: Path, *, overwrite: bool) -> pa.Table:
+    """Write such a table, and give it; a place that cannot be written is refused first."""
+    format_of(out)
+    check_target(out, overwrite=overwrite, kept=[model, Path(source)])
+    told = predict_table(model, source)
+    write_file(told.to_reader, out, overwrite=overwrite)
+    return told

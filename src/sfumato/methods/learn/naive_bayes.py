@@ -22,7 +22,7 @@ from sfumato.methods.learn.bins import (
     ClassLabels,
     table_sensitivity,
 )
-from sfumato.methods.learn.class_model import ClassModel, words
+from sfumato.methods.learn.model import ClassModel, words
 from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed, Repeated

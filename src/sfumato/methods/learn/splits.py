@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from sfumato.methods.learn.class_model import ClassModel, words
+from sfumato.methods.learn.model import ClassModel, words
 from sfumato.privacy.noise.selection import uniform_integers
 
 if TYPE_CHECKING:

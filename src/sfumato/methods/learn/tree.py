@@ -20,7 +20,7 @@ from sfumato.methods.learn.bins import (
     ClassLabels,
     table_sensitivity,
 )
-from sfumato.methods.learn.class_model import words
+from sfumato.methods.learn.model import words
 from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.learn.naive_bayes import ASSUMED_ROWS, clarity
 from sfumato.methods.learn.random_tree import RandomTree

@@ -10,8 +10,7 @@ import pytest
 import sfumato as sf
 from sfumato.data.schema.column import Kind
 from sfumato.errors import OutputError, ParameterError, SourceError
-from sfumato.methods.learn.model import load_model
-from sfumato.methods.learn.prediction import predict_table, write_predictions
+from sfumato.methods.learn.model import load_model, predict_table, write_predictions
 
 if TYPE_CHECKING:
     from pathlib import Path
