@@ -15,7 +15,7 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.methods.learn.bins import BinnedSpace, ClassCounter, ClassLabels, table_sensitivity
-from sfumato.methods.learn.moments import whole_row
+from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.learn.splits import SplitQuestions, SplitTrees
 from sfumato.methods.method import Dataset
 

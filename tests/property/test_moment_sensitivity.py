@@ -23,7 +23,7 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, count_sensitivity
-from sfumato.methods.learn import moments, noisy_moments
+from sfumato.methods.learn import noisy_moments, row_sums
 from sfumato.methods.learn.noisy_moments import plan
 from sfumato.methods.learn.request import LearningRequest
 from sfumato.methods.method import Dataset
@@ -117,10 +117,10 @@ def _in_worlds(one: MomentPlan, worlds: list[list[dict[str, Any]]]) -> Any:
     engine = open_duckdb(pa.Table.from_pylist(rows, STORED))
 
     def by_world(data: Dataset, coordinates: Any, terms: Any, **more: Any) -> Any:
-        world = moments.coordinate(len(coordinates))
+        world = row_sums.coordinate(len(coordinates))
         every = [*coordinates, column("world")]
         return [
-            moments.sums(data, every, terms, group=world, groups=len(worlds), **more)
+            row_sums.sums(data, every, terms, group=world, groups=len(worlds), **more)
         ]  # fmt: skip
 
     with patch.object(noisy_moments, "sums", by_world):
@@ -170,7 +170,7 @@ def test_planted_mistakes_are_found() -> None:
 
 
 def _unshrunk(size: int, _norm: int, *, others: int = 0) -> Any:
-    return [{f"sf_c{at}": moments.coordinate(at) for at in range(size + others)}]
+    return [{f"sf_c{at}": row_sums.coordinate(at) for at in range(size + others)}]
 
 
 def _in_full(rows: Any, _unit: Unit) -> Any:

@@ -17,7 +17,6 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.features import GRID, FeatureSpace
-from sfumato.methods.learn.moments import person_sensitivity
 from sfumato.methods.learn.perceptron import mistakes
 from sfumato.methods.learn.rounds import (
     GriddedRows,
@@ -26,6 +25,7 @@ from sfumato.methods.learn.rounds import (
     offset_sensitivity,
     product_sensitivity,
 )
+from sfumato.methods.learn.row_sums import person_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Sensitivity, count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.methods.learn.features import GRID, FeatureSpace, OneHot, Stepped, Switch
-from sfumato.methods.learn.moments import coordinate, layered, whole_row
+from sfumato.methods.learn.row_sums import coordinate, layered, whole_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.learn.moments import Layer
+    from sfumato.methods.learn.row_sums import Layer
     from sfumato.methods.method import Dataset
 
 

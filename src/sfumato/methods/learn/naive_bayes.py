@@ -23,7 +23,7 @@ from sfumato.methods.learn.bins import (
     table_sensitivity,
 )
 from sfumato.methods.learn.model import ClassModel, words
-from sfumato.methods.learn.moments import whole_row
+from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed, Repeated
 from sfumato.privacy.mechanisms.laplace import Geometric

@@ -40,7 +40,7 @@ from sfumato.data.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import positive
 from sfumato.methods.learn.features import GRID, FeatureSpace, OneHot, Switch
-from sfumato.methods.learn.moments import clip_layers, person_sensitivity, sums, whole_row
+from sfumato.methods.learn.row_sums import clip_layers, person_sensitivity, sums, whole_row
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
 

@@ -22,7 +22,6 @@ from sfumato.methods import options
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.features import GRID, FeatureSpace
 from sfumato.methods.learn.model import Model
-from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.learn.rounds import (
     GriddedRows,
     OffsetRound,
@@ -33,6 +32,7 @@ from sfumato.methods.learn.rounds import (
     on_grid,
     reach_of,
 )
+from sfumato.methods.learn.row_sums import whole_row
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:

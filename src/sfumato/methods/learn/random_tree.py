@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.data.schema.unit import Neighbours
 from sfumato.methods.learn.bins import ClassCounter
 from sfumato.methods.learn.model import words
-from sfumato.methods.learn.moments import whole_row
+from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.learn.splits import (
     SplitQuestions,
     SplitTrees,

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from sfumato.data.counting.axes import literal
 from sfumato.methods.learn.features import GRID
-from sfumato.methods.learn.moments import coordinate, person_sensitivity, sums, total_of, whole_row
+from sfumato.methods.learn.row_sums import coordinate, person_sensitivity, sums, total_of, whole_row
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
 

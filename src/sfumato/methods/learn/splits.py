@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.learn.bins import BinnedSpace, ClassLabels, Key
-    from sfumato.methods.learn.moments import Layer
+    from sfumato.methods.learn.row_sums import Layer
     from sfumato.privacy.noise.entropy import Entropy
 
 

@@ -21,9 +21,9 @@ from sfumato.methods.learn.bins import (
     table_sensitivity,
 )
 from sfumato.methods.learn.model import words
-from sfumato.methods.learn.moments import whole_row
 from sfumato.methods.learn.naive_bayes import ASSUMED_ROWS, clarity
 from sfumato.methods.learn.random_tree import RandomTree
+from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.learn.splits import (
     MOST_DEPTH,
     SplitQuestions,

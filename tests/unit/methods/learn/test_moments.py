@@ -18,8 +18,8 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.learn import moments
-from sfumato.methods.learn.moments import (
+from sfumato.methods.learn import row_sums
+from sfumato.methods.learn.row_sums import (
     clip_layers,
     clipped,
     coordinate,
@@ -112,7 +112,7 @@ def test_an_engine_that_sums_in_64_bits_is_given_pieces() -> None:
 
 def test_no_piece_is_so_large_that_its_sum_overflows() -> None:
     term = exp.cast(exp.column("t"), "BIGINT")
-    pieces, _ = moments._piece_sums([term], [1, 2**21, 2**42])
+    pieces, _ = row_sums._piece_sums([term], [1, 2**21, 2**42])
     most = pa.table({"t": [2**62 - 1, 1 - 2**62]})
     engine = open_duckdb(most)
     found = engine.run(

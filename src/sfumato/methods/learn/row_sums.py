@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Layer = Mapping[str, exp.Expr]
     _Figures = tuple[list[exp.Expr], list[exp.Expr]]
 
+
 _PART = 1 << 40
 """Sums come back as their multiples of this and the rest."""
 
