@@ -12,7 +12,7 @@ from tests.unit.methods.learn.learnt import fitted, model_of, people, planned, s
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.errors import ParameterError
-from sfumato.methods.learn.class_means import class_means, class_sizes, common_precision, log_odds
+from sfumato.methods.learn.logistic import class_means, class_sizes, common_precision, log_odds
 
 RNG = np.random.default_rng(3)
 TRUE = {"no": [-0.3, 0.0, 0.1], "yes": [0.2, 0.2, 0.1]}
