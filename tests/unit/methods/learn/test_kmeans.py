@@ -13,8 +13,7 @@ from tests.unit.methods.learn.learnt import dataset, fitted, model_of, people, p
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.errors import ParameterError
 from sfumato.methods.learn.features import GRID
-from sfumato.methods.learn.kmeans import count_weight, moved
-from sfumato.methods.learn.start_points import packed_points
+from sfumato.methods.learn.kmeans import count_weight, moved, packed_points
 from sfumato.methods.method import SaltedData
 from sfumato.testing.entropy import SeededEntropy
 
