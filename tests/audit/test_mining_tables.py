@@ -19,11 +19,9 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.methods.learn.bins import ClassCounter
-from sfumato.methods.learn.forest import Forest
 from sfumato.methods.learn.naive_bayes import NaiveBayes
-from sfumato.methods.learn.random_tree import RandomTree
 from sfumato.methods.learn.splits import SplitQuestions, SplitTrees
-from sfumato.methods.learn.tree import GreedyTree, Stump
+from sfumato.methods.learn.trees import Forest, GreedyTree, RandomTree, Stump
 from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -235,7 +233,7 @@ def test_a_stump_is_drawn_as_the_exponential_choice_says(monkeypatch: pytest.Mon
         def tables(self, *_: object) -> Tables:
             return held
 
-    monkeypatch.setattr("sfumato.methods.learn.tree.ClassCounter", Held)
+    monkeypatch.setattr("sfumato.methods.learn.trees.ClassCounter", Held)
     no, yes = SplitQuestions(learner.space).sides(held)
     scores = (no[:, None, :] + yes[None, :, :]).astype(np.float64)
     weights = np.exp(scores * float(EPSILON))

@@ -9,7 +9,7 @@ from tests.fixtures.class_learning import AGE, STAGE, learnt, planned, spread, t
 
 from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Entity, Neighbours
-from sfumato.methods.learn.random_tree import RandomTree
+from sfumato.methods.learn.trees import RandomTree
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.events import PureEvent
 

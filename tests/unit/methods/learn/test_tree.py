@@ -11,8 +11,7 @@ from tests.fixtures.class_learning import ILL, STAGE, learnt, planned, spread, t
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.learn.random_tree import RandomTree
-from sfumato.methods.learn.tree import GreedyTree, Stump
+from sfumato.methods.learn.trees import GreedyTree, RandomTree, Stump
 from sfumato.privacy.accounting.composition import basic_price, total
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from sfumato.methods.learn.bins import (
 )
 from sfumato.methods.learn.model import words
 from sfumato.methods.learn.naive_bayes import ASSUMED_ROWS, clarity
-from sfumato.methods.learn.random_tree import RandomTree
 from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.learn.splits import (
     MOST_DEPTH,
@@ -35,7 +34,7 @@ from sfumato.methods.learn.splits import (
 )
 from sfumato.methods.options import choice, whole
 from sfumato.privacy.accounting.events import Composed, Repeated
-from sfumato.privacy.mechanisms.selection import Exponential
+from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
+
 
 _LEAVES = Fraction(1, 2)
 """The share of the budget that counts the leaves; the levels have equal parts of the rest."""
@@ -298,3 +298,181 @@ def _told(space: BinnedSpace, labels: ClassLabels) -> dict[str, Any]:
 
 
 MODEL = TreesModel
+
+
+# A tree of random questions, whose leaves each tell one class that was chosen for it.
+#
+# Decision `learn-tables`.
+
+
+@dataclass(frozen=True)
+class RandomTree:
+    """Draw questions without looking at rows, and choose the class of every leaf by its count.
+
+    *Guarantee*: the price in full, as a pure epsilon, for all leaves together: a choice with scores
+    that a person moves by w costs rate w, and a person's weights over all leaves add up to m rows.
+    *Sensitivity*: m rows a person over all leaves; adding a person moves no count down. Replaced
+    people are taken away and added: twice as much, for which the rate is halved.
+    *Error*: the class of a leaf has at most log(classes / beta) / rate rows fewer than the
+    commonest, with probability at least 1 - beta; `error` states that for 5 %.
+    *Edges*: rows without a declared class are left out. In leaves without rows every class has the
+    same chance to be told. It tells classes without chances.
+    *Reference*: McKenna & Sheldon 2020 for the choice; Jagannathan, Pillaipakkamnatt & Wright 2009
+    for random questions.
+    """
+
+    request: LearningRequest
+    space: BinnedSpace
+    labels: ClassLabels
+    spending: Spending
+    depth: int
+
+    @cached_property
+    def choice(self) -> PermuteAndFlip:
+        """The choice of a leaf's class; all leaves together cost it once."""
+        unit = self.request.unit
+        return PermuteAndFlip(
+            epsilon=self.spending.pure_epsilon(),
+            candidates=len(self.labels),
+            sensitivity=Fraction(unit.max_rows * whole_row(unit)),
+            monotone=unit.relation is Neighbours.ADD_REMOVE,
+        )
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.choice.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How it is grown."""
+        told = {"bins": list(self.space.sizes), "classes": words(self.labels)}
+        return {**told, "growth": "random", "depth": self.depth}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How many rows of a leaf fewer are told rightly than could be."""
+        return {"rows_missed": {"bound95": self.choice.bound(0.05) / whole_row(self.request.unit)}}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """How columns are read, and which classes there are."""
+        return trees_facts(self.space, self.labels, 1, 0.0)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        return blank_tables(self.space, self.labels)
+
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The questions, and one row of the class that each leaf tells. Weights need no salt."""
+        tree = SplitTrees.drawn(SplitQuestions(self.space), 1, self.depth, entropy)
+        counter = ClassCounter(salted.data, self.space, self.labels)
+        (counts,) = counter.tables(tree.leaves, layer=tree.layer())
+        chosen = self.choice.sample(counts.T, entropy)
+        told = np.zeros((1, *counts.T.shape))
+        told[0, np.arange(len(chosen)), chosen] = 1
+        return {"splits": tree.table(), "leaves": leaves_table(self.labels, told)}
+
+
+# A forest: many trees of random questions, whose leaves are counted with noise.
+#
+# Decision `learn-tables`.
+
+MOST_TREES = 256
+_DEPTH = 5
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Draw questions without looking at rows, and count classes in the leaves of every tree.
+
+    *Guarantee*: the price in full, in equal shares for the trees: every tree has every person. The
+    leaves of one tree have different rows and cost once.
+    *Sensitivity*: of a tree's leaves m rows a person in L1 and L2, 2 m and m sqrt(2) where people
+    are replaced. SplitQuestions depend on nothing but the schema and chance.
+    *Error*: `error` states how far a leaf's count is off.
+    *Edges*: rows without a declared class are left out. Leaves without rows hold noise alone, which
+    is believed little. One tree is a tree of random questions.
+    *Reference*: Jagannathan, Pillaipakkamnatt & Wright 2009, on declared splits.
+    """
+
+    request: LearningRequest
+    space: BinnedSpace
+    labels: ClassLabels
+    spending: Spending
+    trees: int
+    depth: int
+
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise of one tree's leaves."""
+        return self.spending.noise(table_sensitivity(self.request.unit), Fraction(1, self.trees))
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Repeated(self.noise.event, self.trees)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How many trees there are, and how deep they are."""
+        told = {"bins": list(self.space.sizes), "classes": words(self.labels)}
+        return {**told, "growth": "random", "depth": self.depth, "trees": self.trees}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """How far the counts of leaves are off."""
+        part, noise = whole_row(self.request.unit), self.noise
+        return {"count": {"sd": noise.stddev / part, "bound95": noise.bound(0.05) / part}}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """How columns are read, which classes there are, and how far counts are off."""
+        sd = self.noise.stddev / whole_row(self.request.unit)
+        return trees_facts(self.space, self.labels, self.trees, sd)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        return blank_tables(self.space, self.labels)
+
+    def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
+        drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
+        counter = ClassCounter(salted.data, self.space, self.labels)
+        counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))
+        noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(salted.data.unit)
+        return {"splits": drawn.table(), "leaves": leaves_table(self.labels, noisy)}
+
+
+def prepare_forest(
+    request: LearningRequest,
+    *,
+    bins: object = None,
+    depth: object = None,
+    trees: object = None,
+) -> Forest:
+    """Choose how many trees there are, by declared rows, classes and price.
+
+    `trees` is their number, `depth` how many questions lead to a leaf, `bins` how finely numbers
+    are cut.
+    """
+    assert request.target is not None
+    labels = ClassLabels.of(request.target)
+    cut = _BINS if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
+    deep = _DEPTH if depth is None else whole(depth, "depth", least=1, most=MOST_DEPTH)
+    sensitivity, rows = table_sensitivity(request.unit), request.rows or ASSUMED_ROWS
+    offers = []
+    for one in spendings(request.price):
+        clear = clarity(one.noise(sensitivity), request.unit, rows, len(labels))
+        many = _many(clear) if trees is None else whole(trees, "trees", least=1, most=MOST_TREES)
+        offers.append((one.noise(sensitivity, Fraction(1, many)).stddev / many, many, one))
+    _, many, spending = min(offers, key=lambda offer: offer[0])
+    space = BinnedSpace.of(request.features, cut)
+    return Forest(request, space, labels, spending, trees=many, depth=deep)
+
+
+def _many(clear: float) -> int:
+    """How many trees pay, by how clear counts of classes are if all is spent on one tree."""
+    return next((many for many, end in ((1, 10), (4, 40), (16, 800)) if clear < end), 64)
