@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.methods.itemsets.profiles import Profiles
 from sfumato.methods.itemsets.supports import NoisySupports
-from sfumato.methods.learn.associations import associations
+from sfumato.methods.learn.rules import associations
 
 BASES = [np.array([0, 1, 2]), np.array([1, 2, 3])]
 

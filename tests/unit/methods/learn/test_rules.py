@@ -18,8 +18,7 @@ from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.learn.model import load_model
 from sfumato.methods.learn.request import LearningRequest
-from sfumato.methods.learn.rule_book import RuleBook, Suggestion, item_text
-from sfumato.methods.learn.rules import RowSource, Rules, prepare
+from sfumato.methods.learn.rules import RowSource, RuleBook, Rules, Suggestion, item_text, prepare
 from sfumato.methods.method import Dataset, SaltedData
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.spending import Spending
