@@ -15,7 +15,7 @@ from tests.registry.methods import METHODS
 from tests.registry.tables import LAYOUTS, Relation
 
 from sfumato.methods.itemsets import ratings
-from sfumato.methods.itemsets.item_reader import held_items
+from sfumato.methods.itemsets.baskets import held_items
 from sfumato.methods.itemsets.ratings import RatingScale
 from sfumato.methods.trajectory import point_reader
 

@@ -18,7 +18,7 @@ from sfumato.data.counting.grouping import ragged
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import count_sensitivity, people_sensitivity
 from sfumato.errors import ParameterError, option
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.options import whole
 from sfumato.privacy.mechanisms.spending import spendings
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys

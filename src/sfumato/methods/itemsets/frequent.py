@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.counts import key_noise, payments
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.profiles import PersonSets
 from sfumato.methods.options import whole

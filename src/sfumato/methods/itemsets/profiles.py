@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import BoolArray, IntArray
-    from sfumato.methods.itemsets.item_reader import ItemFacts
+    from sfumato.methods.itemsets.baskets import ItemFacts
     from sfumato.methods.method import Dataset
 
 

@@ -16,16 +16,16 @@ from sfumato.data.counting.axes import Grid, declared
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Neighbours, Sensitivity
 from sfumato.errors import ParameterError
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.counts import key_noise, payments
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.itemsets.baskets import HeldItems
     from sfumato.methods.itemsets.counts import KeyNoise
-    from sfumato.methods.itemsets.item_reader import HeldItems
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.data.schema.unit import count_sensitivity
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.counts import key_noise, payments
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.privacy.accounting.events import Composed
 
 if TYPE_CHECKING:

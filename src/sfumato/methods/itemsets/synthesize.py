@@ -21,9 +21,8 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.data.schema.unit import count_sensitivity, people_sensitivity
-from sfumato.methods.itemsets.baskets import distinct
+from sfumato.methods.itemsets.baskets import ItemFacts, distinct, held_items
 from sfumato.methods.itemsets.counts import key_noise, payments
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.methods.itemsets.ratings import RatingScale, rated
 from sfumato.privacy.accounting.events import Composed
 
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.itemsets.baskets import HeldItems
     from sfumato.methods.itemsets.counts import KeyNoise, Payment
-    from sfumato.methods.itemsets.item_reader import HeldItems
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise

@@ -21,7 +21,7 @@ from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets import ratings
 from sfumato.methods.itemsets import synthesize as baskets
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS
 from sfumato.methods.publish.form_kinds import FormRequest, FormRows

@@ -17,7 +17,7 @@ from sfumato.data.schema.row_forms import Items
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.itemsets import counts, frequent, ratings, search_logs, synthesize
-from sfumato.methods.itemsets.item_reader import ItemFacts
+from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.profiles import PersonSets
 from sfumato.methods.learn import rules
 from sfumato.methods.learn.request import Learning, LearningRequest

@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.counts import _all_sets, _ranks, prepare, prepare_itemsets
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
 from sfumato.methods.itemsets.search_logs import zealous_threshold
 from sfumato.testing.entropy import SeededEntropy
 

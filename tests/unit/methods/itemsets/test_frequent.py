@@ -11,8 +11,8 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
+from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.frequent import prepare
-from sfumato.methods.itemsets.item_reader import ItemFacts
 from sfumato.methods.itemsets.privbasis import likely_pairs, pairs_wanted
 from sfumato.methods.itemsets.profiles import PersonSets
 from sfumato.methods.itemsets.supports import NoisySupports

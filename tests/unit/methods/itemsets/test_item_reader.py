@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 
 if TYPE_CHECKING:
     from tests.unit.methods.itemsets.conftest import MakeRequest, MakeRows

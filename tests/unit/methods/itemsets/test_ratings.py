@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.item_reader import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.ratings import RatingScale, prepare, rated
 from sfumato.testing.entropy import SeededEntropy
 
