@@ -16,7 +16,7 @@ from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.row_forms import Items
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.itemsets import counts, frequent, ratings, search_logs, synthesize
+from sfumato.methods.itemsets import counts, frequent, ratings, synthesize
 from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.profiles import PersonSets
 from sfumato.methods.learn import rules
@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "items": counts.prepare,
     "itemsets": counts.prepare_itemsets,
     "frequent": frequent.prepare,
-    "search-log": search_logs.prepare,
+    "search-log": counts.prepare,
     "ratings": ratings.prepare,
     "baskets": synthesize.prepare,
 }

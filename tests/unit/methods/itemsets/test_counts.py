@@ -12,8 +12,13 @@ import pytest
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets.baskets import ItemFacts, held_items
-from sfumato.methods.itemsets.counts import _all_sets, _ranks, prepare, prepare_itemsets
-from sfumato.methods.itemsets.search_logs import zealous_threshold
+from sfumato.methods.itemsets.counts import (
+    _all_sets,
+    _ranks,
+    prepare,
+    prepare_itemsets,
+    zealous_threshold,
+)
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.methods.itemsets import counts, frequent, ratings, search_logs, synthesize
+from sfumato.methods.itemsets import counts, frequent, ratings, synthesize
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ KINDS = (
     counts.prepare,
     counts.prepare_itemsets,
     frequent.prepare,
-    search_logs.prepare,
+    counts.prepare,
     ratings.prepare,
     synthesize.prepare,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.itemsets.search_logs import korolova_threshold, prepare, zealous_threshold
+from sfumato.methods.itemsets.counts import korolova_threshold, prepare, zealous_threshold
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
