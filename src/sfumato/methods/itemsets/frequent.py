@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.methods.itemsets.counts import KeyNoise, Payment
-    from sfumato.methods.itemsets.supports import NoisySupports, Support
+    from sfumato.methods.itemsets.privbasis import NoisySupports, Support
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

@@ -15,26 +15,225 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from math import comb, isqrt, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sfumato.data.schema.unit import Neighbours, Sensitivity, count_sensitivity
-from sfumato.methods.itemsets.bases import bases
-from sfumato.methods.itemsets.supports import NoisySupports
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.selection import Exponential
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sfumato.arrays import IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.itemsets.profiles import Transactions
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
+
+    Itemset = frozenset[int]
+
+
+# How many transactions have each set of items, from noisy bins of bases; and how far that is off.
+#
+# The bins of a base that have all items of a set X add up to how many have X. Of a base of b
+# items
+# these are 2^(b - |X|) bins, so what several bases say of X is weighed by 2^-b each, whatever X
+# is.
+# With U(X) the sum of these weights over the bases that hold X, and v the variance of a bin,
+#
+#     variance of X       = v 2^-|X| / U(X)
+#     covariance of X, Y  = v 2^-|X or Y| U(X or Y) / (U(X) U(Y))
+#
+# *Reference*: Li, Qardaji, Su & Cao 2012, section 4.2, Algorithm 1.
+
+
+class Support(NamedTuple):
+    """A set of items and the estimate of how many have it."""
+
+    items: Itemset
+    estimate: float
+    sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySupports:
+    """The noisy bins of all bases, and all that follows from them."""
+
+    bases: Sequence[IntArray]
+    """The items of each base."""
+    bins: Sequence[IntArray]
+    """The noisy counts of each base's bins: bit i of a bin's number stands for its i-th item."""
+    variance: float
+    """That of the noise on one bin."""
+
+    @cached_property
+    def _estimates(self) -> dict[Itemset, tuple[float, float]]:
+        """For each set within a base: what bases say of it, weighed and added up, and U."""
+        added: dict[Itemset, tuple[float, float]] = {}
+        for base, bins in zip(self.bases, self.bins, strict=True):
+            weight = 2.0 ** -len(base)
+            for items, count in zip(_subsets(base.tolist()), _above(bins).tolist(), strict=True):
+                total, weights = added.get(items, (0.0, 0.0))
+                added[items] = (total + weight * count, weights + weight)
+        return added
+
+    def count(self, items: Iterable[int]) -> float:
+        """The estimate of how many have all of these items, which must lie in one base."""
+        total, weights = self._estimates[frozenset(items)]
+        return total / weights
+
+    def covariance(self, items: Iterable[int], others: Iterable[int]) -> float:
+        """Of the estimates of two sets."""
+        one, other = frozenset(items), frozenset(others)
+        held = self._estimates.get(one | other)
+        if held is None:
+            return 0.0
+        weights = self._estimates[one][1] * self._estimates[other][1]
+        return self.variance * 2.0 ** -len(one | other) * held[1] / weights
+
+    def sd(self, items: Iterable[int]) -> float:
+        """The standard deviation of an estimate."""
+        one = frozenset(items)
+        return float(np.sqrt(self.covariance(one, one)))
+
+    @property
+    def sets(self) -> Iterable[Itemset]:
+        """All sets of which an estimate is there, the empty one among them."""
+        return self._estimates.keys()
+
+    def most_frequent(self, k: int, *, size: int) -> list[Support]:
+        """The k sets of at most `size` items with the largest estimates, these first."""
+        few = [one for one in self.sets if 1 <= len(one) <= size]
+        few.sort(key=lambda one: (-self.count(one), len(one), sorted(one)))
+        return [Support(one, self.count(one), self.sd(one)) for one in few[:k]]
+
+
+def _subsets(base: list[int]) -> list[Itemset]:
+    """All sets of some items, in the order of their bins."""
+    found: list[Itemset] = [frozenset()]
+    for item in base:
+        found += [one | {item} for one in found]
+    return found
+
+
+def _above(bins: IntArray) -> IntArray:
+    """For each set, the sum of the bins that have all of it."""
+    sums = bins.copy()
+    length = len(bins).bit_length() - 1
+    for place in range(length):
+        halves = sums.reshape(-1, 2, 1 << place)
+        halves[:, 0] += halves[:, 1]
+    return sums
+
+
+# Which items are counted together: bases, which cover the items and pairs that were chosen.
+#
+# All here is made of choices that were paid for already, so it costs nothing.
+# *Reference*: Li, Qardaji, Su & Cao 2012, section 4.3 and Algorithm 2.
+
+MOST_LENGTH = 12
+"""A base has at most so many items: it has two to that power bins."""
+
+
+def bases(items: int, pairs: Sequence[tuple[int, int]], power: int) -> list[IntArray]:
+    """Sets of the items, from 0 on, such that each item and each pair is in one of them.
+
+    Noise is the louder the more bases there are, and the sum of the more bins the longer a base.
+    They begin as the cliques of the pairs, and what no pair has in groups; then two are made one
+    as long as the items, pairs and triangles are off by less on average. `power` says how the
+    variance of a bin grows with the number of bases: squared for Laplace noise, as it is for
+    Gaussian.
+    """
+    neighbours = [0] * items
+    for one, other in pairs:
+        neighbours[one] |= 1 << other
+        neighbours[other] |= 1 << one
+    alone = [one for one in range(items) if not neighbours[one]]
+    together = power + 1  # the best size for items that go with none
+    found = [alone[start : start + together] for start in range(0, len(alone), together)]
+    for clique in _cliques(neighbours):
+        found += [clique[at : at + MOST_LENGTH] for at in range(0, len(clique), MOST_LENGTH)]
+    members = np.zeros((len(found), items), dtype=bool)
+    for place, base in enumerate(found):
+        members[place, base] = True
+    merged = _merged(members, _asked(items, pairs, neighbours), power)
+    return [np.flatnonzero(one) for one in merged]
+
+
+def _cliques(neighbours: list[int]) -> list[list[int]]:
+    """The largest sets of at least two items of which any two are a pair."""
+    found: list[int] = []
+
+    def grow(clique: int, possible: int, done: int) -> None:
+        if not possible:
+            if not done:
+                found.append(clique)
+            return
+        pivot = max(
+            _bits(possible | done), key=lambda one: (neighbours[one] & possible).bit_count()
+        )
+        for one in _bits(possible & ~neighbours[pivot]):
+            grow(clique | 1 << one, possible & neighbours[one], done & neighbours[one])
+            possible &= ~(1 << one)
+            done |= 1 << one
+
+    grow(0, sum(1 << one for one, near in enumerate(neighbours) if near), 0)
+    return [_bits(one) for one in found if one]
+
+
+def _bits(number: int) -> list[int]:
+    return [place for place in range(number.bit_length()) if number >> place & 1]
+
+
+def _asked(items: int, pairs: Sequence[tuple[int, int]], neighbours: list[int]) -> BoolArray:
+    """What should be told well: each item, each pair, and each three that are all pairs."""
+    triangles = [
+        (one, other, third)
+        for one, other in pairs
+        for third in _bits(neighbours[one] & neighbours[other])
+        if third > max(one, other)
+    ]
+    wanted = [*((one,) for one in range(items)), *pairs, *triangles]
+    asked = np.zeros((len(wanted), items), dtype=bool)
+    for place, one in enumerate(wanted):
+        asked[place, list(one)] = True
+    return asked
+
+
+def _merged(members: BoolArray, asked: BoolArray, power: int) -> BoolArray:
+    """Make two bases one, the best two first, while the asked sets are off by less for it."""
+    sizes = asked.sum(axis=1)
+
+    def weights(bases: BoolArray) -> FloatArray:
+        """How much each base says of each asked set: nothing, or the more the shorter it is."""
+        inside = asked.astype(np.float32) @ bases.T.astype(np.float32) == sizes[:, None]
+        return np.where(inside, 2.0 ** -bases.sum(axis=1), 0.0)
+
+    while len(members) > 1:
+        each = weights(members)
+        said = each.sum(axis=1)
+        first, second = map(np.array, zip(*combinations(range(len(members)), 2), strict=True))
+        unions = members[first] | members[second]
+        short = unions.sum(axis=1) <= MOST_LENGTH
+        if not short.any():
+            return members
+        first, second, unions = first[short], second[short], unions[short]
+        would = said[:, None] - each[:, first] - each[:, second] + weights(unions)
+        scale = 2.0**-sizes
+        now = len(members) ** power * float((scale / said).sum())
+        then = (len(members) - 1) ** power * (scale[:, None] / would).sum(axis=0)
+        best = int(np.argmin(then))
+        if then[best] >= now:
+            return members
+        union = unions[best]
+        kept = (members & ~union).any(axis=1)
+        members = np.concatenate([members[kept], union[None]])
+    return members
 
 
 MOST_K = 200

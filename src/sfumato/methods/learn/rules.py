@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.itemsets.frequent import FrequentSets
-    from sfumato.methods.itemsets.supports import NoisySupports
+    from sfumato.methods.itemsets.privbasis import NoisySupports
     from sfumato.methods.learn.request import LearningRequest
     from sfumato.methods.method import SaltedData
     from sfumato.privacy.accounting.events import Event

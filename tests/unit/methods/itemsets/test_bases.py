@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.itemsets.bases import MOST_LENGTH, _cliques, bases
+from sfumato.methods.itemsets.privbasis import MOST_LENGTH, _cliques, bases
 
 
 def near(items: int, pairs: list[tuple[int, int]]) -> list[int]:

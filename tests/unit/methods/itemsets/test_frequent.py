@@ -13,9 +13,8 @@ from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.frequent import prepare
-from sfumato.methods.itemsets.privbasis import likely_pairs, pairs_wanted
+from sfumato.methods.itemsets.privbasis import NoisySupports, likely_pairs, pairs_wanted
 from sfumato.methods.itemsets.profiles import PersonSets
-from sfumato.methods.itemsets.supports import NoisySupports
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy
 

@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from sfumato.methods.itemsets.privbasis import NoisySupports
 from sfumato.methods.itemsets.profiles import Profiles
-from sfumato.methods.itemsets.supports import NoisySupports
 
 BASES = [np.array([0, 1, 2]), np.array([2, 3]), np.array([1, 2, 3, 4])]
 
