@@ -25,7 +25,7 @@ from sfumato.data.schema.unit import Entity
 from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.counts import prepare_itemsets
 from sfumato.methods.itemsets.privbasis import PrivBasis
-from sfumato.methods.itemsets.profiles import Profiles
+from sfumato.methods.itemsets.transactions import Profiles
 from sfumato.methods.publish.form_kinds import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.spending import spendings

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.itemsets.counts import key_noise, payments
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
-from sfumato.methods.itemsets.profiles import PersonSets
+from sfumato.methods.itemsets.transactions import PersonSets
 from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.itemsets.profiles import Transactions
+    from sfumato.methods.itemsets.transactions import Transactions
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
 

@@ -24,7 +24,7 @@ from sfumato.data.schema.row_forms import Items
 from sfumato.errors import ParameterError, option
 from sfumato.methods.itemsets import frequent
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
-from sfumato.methods.itemsets.profiles import RowSets
+from sfumato.methods.itemsets.transactions import RowSets
 from sfumato.methods.learn.model import Model
 from sfumato.methods.options import whole
 from sfumato.methods.publish.form_kinds import FormRequest, FormRows

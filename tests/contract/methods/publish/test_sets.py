@@ -18,7 +18,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.itemsets import counts, frequent, ratings, synthesize
 from sfumato.methods.itemsets.baskets import ItemFacts
-from sfumato.methods.itemsets.profiles import PersonSets
+from sfumato.methods.itemsets.transactions import PersonSets
 from sfumato.methods.learn import rules
 from sfumato.methods.learn.request import Learning, LearningRequest
 from sfumato.methods.method import Dataset, KindPlan

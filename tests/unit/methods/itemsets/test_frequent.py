@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.frequent import prepare
 from sfumato.methods.itemsets.privbasis import NoisySupports, likely_pairs, pairs_wanted
-from sfumato.methods.itemsets.profiles import PersonSets
+from sfumato.methods.itemsets.transactions import PersonSets
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy
 

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.itemsets.privbasis import PrivBasis, pairs_wanted
-from sfumato.methods.itemsets.profiles import RowSets
+from sfumato.methods.itemsets.transactions import RowSets
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.itemsets.privbasis import NoisySupports
-from sfumato.methods.itemsets.profiles import Profiles
+from sfumato.methods.itemsets.transactions import Profiles
 
 BASES = [np.array([0, 1, 2]), np.array([2, 3]), np.array([1, 2, 3, 4])]
 
