@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
+from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
 from sfumato.methods.graph.edges import Graph, graph_of
-from sfumato.methods.graph.smooth import smooth_sensitivity
 from sfumato.methods.graph.triangles import TriangleSensitivity
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.noise.discrete import rounded_cauchy

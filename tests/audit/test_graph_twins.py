@@ -24,7 +24,7 @@ from sfumato.data.schema.row_forms import Edges
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.graph import synthesize
-from sfumato.methods.graph.ladder import LadderCount
+from sfumato.methods.graph.edge_mechanisms import LadderCount
 from sfumato.methods.publish.form_kinds import FormRequest
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.price import price

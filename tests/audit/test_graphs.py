@@ -11,11 +11,10 @@ import pytest
 
 from sfumato.methods.graph.attributes import correlations
 from sfumato.methods.graph.degrees import sorted_degrees
+from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivity
 from sfumato.methods.graph.edges import Graph, graph_of
 from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
-from sfumato.methods.graph.ladder import LadderCount
 from sfumato.methods.graph.node_degrees import cumulative, projected
-from sfumato.methods.graph.smooth import smooth_sensitivity
 from sfumato.methods.graph.stars import StarSensitivity, stars
 from sfumato.methods.graph.truncation import truncated
 from sfumato.privacy.accounting.losses import Pure

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data.schema.unit import Neighbours
-from sfumato.methods.graph.ladder import LadderCount
-from sfumato.methods.graph.smooth import SmoothCount
+from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount
 from sfumato.methods.publish.dawa import Dawa
 from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter
 from sfumato.methods.publish.spatial.kdtree import Medians, _ranges

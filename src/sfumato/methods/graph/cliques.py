@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods import options
-from sfumato.methods.graph.ladder import LadderCount
-from sfumato.methods.graph.smooth import SmoothCount
+from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount, edge_privacy
 from sfumato.methods.graph.subgraphs import SubgraphCount
 from sfumato.methods.graph.triangles import TriangleSensitivity
-from sfumato.methods.graph.units import edge_privacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +71,7 @@ class CliqueCount(SubgraphCount):
         return cliques(graph, self.k), CliqueSensitivity(TriangleSensitivity.of(graph), self.k)
 
 
-def prepare(request: FormRequest, *, k: object = 4) -> CliqueCount:
+def prepare_cliques(request: FormRequest, *, k: object = 4) -> CliqueCount:
     """Release the number for a pure epsilon: triangles by the ladder, others by a smooth bound."""
     size = options.whole(k, "k", least=3, most=MOST_NODES_OF_A_CLIQUE)
     epsilon = edge_privacy(request, "cliques")

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.methods import options
+from sfumato.methods.graph.edge_mechanisms import edge_privacy
 from sfumato.methods.graph.edges import read_graph
-from sfumato.methods.graph.units import edge_privacy
 from sfumato.privacy.estimation.monotone import sorted_fit
 from sfumato.privacy.mechanisms.laplace import Geometric
 

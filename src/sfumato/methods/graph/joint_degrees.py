@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods import options
+from sfumato.methods.graph.edge_mechanisms import edge_privacy
 from sfumato.methods.graph.edges import read_named
 from sfumato.methods.graph.truncation import order_of, truncated
-from sfumato.methods.graph.units import edge_privacy
 from sfumato.privacy.mechanisms.laplace import Geometric
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JointDegrees:
         )
 
 
-def prepare(request: FormRequest, *, most: object = 20) -> JointDegrees:
+def prepare_joint_degrees(request: FormRequest, *, most: object = 20) -> JointDegrees:
     """Release how many edges tie nodes of which degrees, for a pure epsilon."""
     bound = options.whole(most, "most", least=1, most=MOST_TIES)
     epsilon = edge_privacy(request, "joint-degrees")

@@ -105,7 +105,7 @@ def _table(counts: list[float]) -> pa.Table:
     return pa.table({"ties_at_least": ties, "count": pa.array(counts, pa.float64())})
 
 
-def prepare(request: FormRequest) -> NodeDegrees:
+def prepare_node_degrees(request: FormRequest) -> NodeDegrees:
     """Release how many people have at least so many ties, for a pure epsilon."""
     unit = request.unit
     if not isinstance(unit, Ties):

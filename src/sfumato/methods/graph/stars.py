@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods import options
-from sfumato.methods.graph.ladder import LadderCount
-from sfumato.methods.graph.smooth import SmoothCount
+from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount, edge_privacy
 from sfumato.methods.graph.subgraphs import SubgraphCount
-from sfumato.methods.graph.units import edge_privacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +85,7 @@ class StarCount(SubgraphCount):
         return stars(graph, self.k), StarSensitivity.of(graph, self.k)
 
 
-def prepare(request: FormRequest, *, k: object = 2) -> StarCount:
+def prepare_stars(request: FormRequest, *, k: object = 2) -> StarCount:
     """Release the number of k-stars for a pure epsilon."""
     ties = options.whole(k, "k", least=2, most=MOST_TIES)
     epsilon = edge_privacy(request, "stars")

@@ -16,12 +16,11 @@ from sfumato.errors import ParameterError, option
 from sfumato.methods.graph.attributes import correlations, node_table
 from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
 from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
+from sfumato.methods.graph.edge_mechanisms import LadderCount, edge_privacy
 from sfumato.methods.graph.edges import read_named
-from sfumato.methods.graph.ladder import LadderCount
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
 from sfumato.methods.graph.tricycle import chung_lu, with_triangles
 from sfumato.methods.graph.truncation import order_of, truncated
-from sfumato.methods.graph.units import edge_privacy
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.laplace import Geometric
 

@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods import options
+from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount, edge_privacy
 from sfumato.methods.graph.edges import read_graph
-from sfumato.methods.graph.ladder import LadderCount
-from sfumato.methods.graph.smooth import SmoothCount
-from sfumato.methods.graph.units import edge_privacy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +124,7 @@ def one_count(counts: list[int]) -> pa.Table:
     )
 
 
-def prepare(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
+def prepare_triangles(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
     """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
     chosen = options.choice(mechanism, "mechanism", MECHANISMS)
     epsilon = edge_privacy(request, "triangles")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
+from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
 from sfumato.methods.graph.edges import Graph, graph_of
 from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
 from sfumato.methods.graph.node_degrees import projected
-from sfumato.methods.graph.smooth import smooth_sensitivity
 from sfumato.methods.graph.stars import StarSensitivity, stars
 from sfumato.methods.graph.triangles import TriangleSensitivity
 from sfumato.methods.graph.truncation import truncated

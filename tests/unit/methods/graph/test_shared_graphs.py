@@ -11,9 +11,8 @@ import pyarrow.csv as pacsv
 import pytest
 
 from sfumato.methods.graph.degrees import DegreeSequence, sorted_degrees
+from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivity
 from sfumato.methods.graph.edges import Graph, read_graph
-from sfumato.methods.graph.ladder import LadderCount
-from sfumato.methods.graph.smooth import smooth_sensitivity
 from sfumato.methods.graph.stars import stars
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
 from sfumato.privacy.mechanisms.laplace import Geometric

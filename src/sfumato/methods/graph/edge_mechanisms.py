@@ -1,0 +1,170 @@
+"""What a method of graphs asks of the privacy unit and the price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, exp
+from typing import TYPE_CHECKING
+
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.unit import Neighbours
+from sfumato.errors import ParameterError, option
+from sfumato.exact_numbers import store_positive
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.mechanisms.spending import spendings
+from sfumato.privacy.noise.discrete import geometric, rounded_cauchy
+from sfumato.privacy.noise.entropy import BLOCK
+from sfumato.privacy.noise.selection import uniform_integers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sfumato.methods.publish.form_kinds import FormRequest
+    from sfumato.privacy.noise.entropy import Entropy
+
+
+def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
+    """Refuse less than a mechanism can tell anything by: distances it looks at are as 1 / epsilon.
+
+    What it would tell is noise beyond every count, and after thousands of steps.
+    """
+    if epsilon < least:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"A count of a graph needs an epsilon of at least {float(least):g}, but was given "
+            f"{float(epsilon):g}: it would be noise alone. Give it more with {option('epsilon')}.",
+        )
+
+
+def edge_privacy(request: FormRequest, kind: str) -> Fraction:
+    """The pure epsilon of a method that hides single edges; refused for every other unit."""
+    unit = request.unit
+    # Asked whether it is by person, a unit of two refuses and names what there is for it.
+    if unit.by_person or unit.relation is not Neighbours.ADD_REMOVE:
+        raise ParameterError(
+            "unit_unsupported",
+            f"A publication of kind {quoted(kind)} hides single edges, but the unit of "
+            f'{quoted(request.dataset)} is another. Declare unit = "row".',
+        )
+    return spendings(request.price)[0].pure_epsilon()
+
+
+# The ladder: a count released by how many edges would have to change to reach another one.
+
+LEAST_EPSILON = Fraction(1, 10_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderCount:
+    """Choose a whole number by the rung it stands on, rung t with weight exp(-epsilon t / 2).
+
+    *Guarantee*: pure epsilon-differential privacy for graphs that differ in one edge. Rung 0 is the
+    count itself, rung t the next I_(t-1) numbers on each side, I_t the local sensitivity at
+    distance t. I_t(G) <= I_(t+1)(G'), so a number's rung moves by at most 1, in both graphs the
+    weights of all numbers sum to nearly the same, and the exponential mechanism's argument holds.
+    *Sensitivity*: of the rung of a number, 1; established by the caller's local sensitivities,
+    which must satisfy I_t <= I_0 + t.
+    *Error*: depends on the graph: about I_0 times 2 / epsilon where I_t grows slowly.
+    *Edges*: the count 0 is as good as any; what is released may be negative. The rung is drawn
+    exactly: a proposal proportional to (I_0 + t) exp(-epsilon t / 2) is a mixture of a geometric
+    variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)). As
+    many rungs are added up as there are: an epsilon below `LEAST_EPSILON` is refused.
+    *Reference*: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2015.
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
+        require_epsilon(self.epsilon, LEAST_EPSILON)
+
+    @property
+    def event(self) -> PureEvent:
+        """What one count costs."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def sample(self, value: int, sensitivity: Callable[[int], int], entropy: Entropy) -> int:
+        """Release a count, given its local sensitivity at each distance."""
+        base = max(sensitivity(0), 1)
+        while True:
+            rung = self._proposed(base, entropy)
+            width = 2 * sensitivity(rung - 1) if rung else 1
+            position = int(uniform_integers(2 * (base + rung), 1, entropy)[0])
+            if position < width:
+                break
+        if not rung:
+            return value
+        inside = sum(sensitivity(t) for t in range(rung - 1))
+        step = inside + position // 2 + 1
+        return value + step if position % 2 else value - step
+
+    def _proposed(self, base: int, entropy: Entropy) -> int:
+        """A rung t with chance proportional to (base + t) exp(-epsilon t / 2).
+
+        It is t by a geometric variable with odds base : q / (1 - q) against one more than the sum
+        of two, q = exp(-epsilon / 2): one is 0 with chance 1 - q.
+        """
+        scale = 2 / self.epsilon
+        while True:
+            draws = geometric(scale, BLOCK, entropy)
+            lucky = uniform_integers(base, BLOCK, entropy) == 0
+            decided = (draws == 0) | lucky
+            if decided.any():
+                first = int(decided.argmax())
+                draws_of_rung = geometric(scale, BLOCK, entropy)[:2]
+                first_draw, second_draw = int(draws_of_rung[0]), int(draws_of_rung[1])
+                return first_draw if draws[first] == 0 else first_draw + second_draw + 1
+
+
+# A count with noise of its smooth sensitivity: the older way, to compare the ladder with.
+
+_INFLATION = 1 + 2.0**-40
+_BETA = 1 - 2.0**-30
+# Where LS(t) grows by a power of t, so does noise: that of the 4th power is then 6 10^15.
+LEAST_OF_POWERS = Fraction(1, 1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothCount:
+    """Add Cauchy noise of scale 2 S / epsilon, S = max over t of exp(-epsilon t / 2) LS(t).
+
+    *Guarantee*: pure epsilon-differential privacy for graphs that differ in one edge: for Cauchy
+    noise a shift by its scale costs at most 1, and a stretch by e^beta at most beta, half of
+    epsilon each.
+    *Sensitivity*: S is smooth because LS(t) of a graph is at most LS(t + 1) of its neighbour;
+    computed a little too large, for a beta a little too small, to make up for floats.
+    *Error*: depends on the graph; half of the noise lies within 2 S / epsilon.
+    *Edges*: what is released may be negative. How fast LS(t) can grow (`power`) ends the search for
+    the maximum, which lies at 2 power / epsilon at the farthest: less than `LEAST_EPSILON`, or
+    `LEAST_OF_POWERS` for a power from 2 on, is refused.
+    *Reference*: Nissim, Raskhodnikova & Smith 2007.
+    """
+
+    epsilon: Fraction
+    power: int = 1
+
+    def __post_init__(self) -> None:
+        store_positive(self, "epsilon")
+        require_epsilon(self.epsilon, LEAST_EPSILON if self.power == 1 else LEAST_OF_POWERS)
+
+    @property
+    def event(self) -> PureEvent:
+        """What one count costs."""
+        return PureEvent(epsilon=self.epsilon)
+
+    def sample(self, value: int, sensitivity: Callable[[int], int], entropy: Entropy) -> int:
+        """Release a count, given its local sensitivity at each distance."""
+        smooth = smooth_sensitivity(sensitivity, float(self.epsilon / 2) * _BETA, power=self.power)
+        scale = 2 * Fraction(smooth * _INFLATION) / self.epsilon
+        return value + int(rounded_cauchy(scale, 1, entropy)[0])
+
+
+def smooth_sensitivity(sensitivity: Callable[[int], int], beta: float, *, power: int = 1) -> float:
+    """The largest exp(-beta t) LS(t), where LS(t) = C(x, power) + constant, x growing with t.
+
+    x grows by at most 1 a step and is at least t / 2. Once x - power + 1 is at least power / beta,
+    s more steps multiply LS by at most (1 + s beta / power)^power <= exp(beta s).
+    """
+    last = 2 * ceil(power / beta + power) + 2
+    return max(exp(-beta * distance) * sensitivity(distance) for distance in range(last))
