@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from sfumato.methods.graph.attributes import correlations
-from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.simple_graph import Graph, graph_of
 from sfumato.methods.graph.triangles import triangles
 
 if TYPE_CHECKING:

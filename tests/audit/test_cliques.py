@@ -16,7 +16,7 @@ import pytest
 
 from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
 from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
-from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.simple_graph import Graph, graph_of
 from sfumato.methods.graph.triangles import TriangleSensitivity
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.noise.discrete import rounded_cauchy

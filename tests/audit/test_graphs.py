@@ -12,11 +12,10 @@ import pytest
 from sfumato.methods.graph.attributes import correlations
 from sfumato.methods.graph.degrees import sorted_degrees
 from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivity
-from sfumato.methods.graph.edges import Graph, graph_of
 from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
 from sfumato.methods.graph.node_degrees import cumulative, projected
+from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
 from sfumato.methods.graph.stars import StarSensitivity, stars
-from sfumato.methods.graph.truncation import truncated
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.noise.discrete import rounded_cauchy

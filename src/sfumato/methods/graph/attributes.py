@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.column import Column
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
 
 

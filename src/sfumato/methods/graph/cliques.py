@@ -16,7 +16,7 @@ from sfumato.methods.graph.triangles import TriangleSensitivity
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest
 
 MOST_NODES_OF_A_CLIQUE = 5

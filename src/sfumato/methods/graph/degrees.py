@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.methods import options
 from sfumato.methods.graph.edge_mechanisms import edge_privacy
-from sfumato.methods.graph.edges import read_graph
+from sfumato.methods.graph.simple_graph import read_graph
 from sfumato.privacy.estimation.monotone import sorted_fit
 from sfumato.privacy.mechanisms.laplace import Geometric
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

@@ -11,15 +11,14 @@ import pyarrow as pa
 
 from sfumato.methods import options
 from sfumato.methods.graph.edge_mechanisms import edge_privacy
-from sfumato.methods.graph.edges import read_named
-from sfumato.methods.graph.truncation import order_of, truncated
+from sfumato.methods.graph.simple_graph import order_of, read_named, truncated
 from sfumato.privacy.mechanisms.laplace import Geometric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import IntArray
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

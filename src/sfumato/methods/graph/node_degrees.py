@@ -13,8 +13,7 @@ from scipy.optimize import isotonic_regression
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Ties
 from sfumato.errors import ParameterError
-from sfumato.methods.graph.edges import Graph, read_named
-from sfumato.methods.graph.truncation import order_of
+from sfumato.methods.graph.simple_graph import Graph, order_of, read_named
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.spending import spendings
 

@@ -15,7 +15,7 @@ from sfumato.methods.graph.subgraphs import SubgraphCount
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest
 
 MOST_TIES = 5

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.methods.graph.edge_mechanisms import SmoothCount
-from sfumato.methods.graph.edges import read_graph
+from sfumato.methods.graph.simple_graph import read_graph
 from sfumato.methods.graph.triangles import MECHANISMS, one_count
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.methods.graph.edge_mechanisms import LadderCount
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

@@ -17,10 +17,9 @@ from sfumato.methods.graph.attributes import correlations, node_table
 from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
 from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
 from sfumato.methods.graph.edge_mechanisms import LadderCount, edge_privacy
-from sfumato.methods.graph.edges import read_named
+from sfumato.methods.graph.simple_graph import order_of, read_named, truncated
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
 from sfumato.methods.graph.tricycle import chung_lu, with_triangles
-from sfumato.methods.graph.truncation import order_of, truncated
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.laplace import Geometric
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.methods.graph.attributes import NodeTable
-    from sfumato.methods.graph.edges import Graph
+    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy

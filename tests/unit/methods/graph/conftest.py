@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.simple_graph import Graph, graph_of
 
 PAIRS = list(combinations(range(5), 2))
 

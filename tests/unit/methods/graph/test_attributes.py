@@ -15,10 +15,9 @@ import sfumato as sf
 from sfumato.errors import ParameterError
 from sfumato.methods.graph.attributes import correlations
 from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
-from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
 from sfumato.methods.graph.triangles import triangles
 from sfumato.methods.graph.tricycle import with_triangles
-from sfumato.methods.graph.truncation import truncated
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

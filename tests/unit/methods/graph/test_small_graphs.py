@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from sfumato.methods.graph.degrees import sorted_degrees
-from sfumato.methods.graph.edges import Graph, graph_of
 from sfumato.methods.graph.node_degrees import cumulative, projected
+from sfumato.methods.graph.simple_graph import Graph, graph_of, keyed_order
 from sfumato.methods.graph.stars import StarSensitivity, stars
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
-from sfumato.methods.graph.truncation import keyed_order
 
 PAIRS = list(combinations(range(5), 2))
 

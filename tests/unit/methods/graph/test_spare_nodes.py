@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
-from sfumato.methods.graph.edges import Graph, graph_of
+from sfumato.methods.graph.simple_graph import Graph, graph_of
 from sfumato.methods.graph.stars import StarSensitivity, stars
 from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
 
