@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import sfumato as sf
 from sfumato.methods.graph.attributes import correlations
 from sfumato.methods.graph.simple_graph import Graph, graph_of
-from sfumato.methods.graph.triangles import triangles
+from sfumato.methods.graph.subgraphs import triangles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

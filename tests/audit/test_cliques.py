@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
 from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
 from sfumato.methods.graph.simple_graph import Graph, graph_of
-from sfumato.methods.graph.triangles import TriangleSensitivity
+from sfumato.methods.graph.subgraphs import CliqueSensitivity, TriangleSensitivity, cliques
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.noise.discrete import rounded_cauchy
 from sfumato.testing.audit import audit

@@ -15,7 +15,7 @@ from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivit
 from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
 from sfumato.methods.graph.node_degrees import cumulative, projected
 from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
-from sfumato.methods.graph.stars import StarSensitivity, stars
+from sfumato.methods.graph.subgraphs import StarSensitivity, stars
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.noise.discrete import rounded_cauchy

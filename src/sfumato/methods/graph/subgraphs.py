@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from sfumato.methods.graph.edge_mechanisms import SmoothCount
+import numpy as np
+import pyarrow as pa
+
+from sfumato.methods import options
+from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount, edge_privacy
 from sfumato.methods.graph.simple_graph import read_graph
-from sfumato.methods.graph.triangles import MECHANISMS, one_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
-
-    from sfumato.methods.graph.edge_mechanisms import LadderCount
+    from sfumato.arrays import IntArray
     from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
@@ -62,3 +64,258 @@ class SubgraphCount(ABC):
         graph = read_graph(rows.read([name for name, _ in self.request.form.roles.values()]))
         value, sensitivity = self.counted(graph)
         return {self.name: one_count([self.mechanism.sample(value, sensitivity, entropy)])}
+
+
+# How many triangles a graph has, under edge privacy.
+#
+# Decision `graphs`.
+
+MECHANISMS = ("ladder", "smooth")
+
+
+def triangles(graph: Graph) -> int:
+    """How many triples of nodes are all tied."""
+    return graph.shared.triangles
+
+
+@dataclass(frozen=True)
+class TriangleSensitivity:
+    """How far one edge moves the number of triangles, in a graph or t edges away from it.
+
+    LS(t) is the largest, over all pairs of nodes, of a + floor((t + min(t, b)) / 2): a nodes are
+    joined to both, b to exactly one (the pair's own edge aside), and each further edge completes
+    one of these, or is half of a new one. Nodes are as many as anybody likes, so that nothing is
+    told of how many there are.
+    """
+
+    shared: IntArray
+    """For pairs that can be the largest: how many nodes are joined to both ..."""
+    single: IntArray
+    """... and to exactly one."""
+
+    @classmethod
+    def of(cls, graph: Graph) -> TriangleSensitivity:
+        """The pairs of a graph that can be the largest at some distance."""
+        most = graph.shared.single.copy()
+        most[0] = _largest_without_shared(graph)
+        return cls(np.arange(len(most)), most)
+
+    def __call__(self, distance: int) -> int:
+        """LS at a distance."""
+        grown = (distance + np.minimum(distance, self.single)) // 2
+        return int((self.shared + grown).max())
+
+
+def _largest_without_shared(graph: Graph) -> int:
+    """The most nodes joined to exactly one of two that share none; one of them may be new."""
+    order = np.argsort(-graph.degrees, kind="stable")
+    degrees, best = graph.degrees[order], int(graph.degrees.max(initial=0))
+    for position, node in enumerate(order[:-1].tolist()):
+        if degrees[position] + degrees[position + 1] <= best:
+            break
+        free = np.ones(graph.nodes, dtype=bool)
+        free[(graph.adjacency[[node]] @ graph.adjacency).indices] = False
+        tied = graph.adjacency.indices[
+            graph.adjacency.indptr[node] : graph.adjacency.indptr[node + 1]
+        ]
+        degree_sums = degrees[position] + graph.degrees
+        degree_sums[tied] -= 2
+        later_nodes = order[position + 1 :]
+        best = max(best, int(degree_sums[later_nodes][free[later_nodes]].max(initial=0)))
+    return best
+
+
+@dataclass(frozen=True)
+class TriangleCount:
+    """The number of triangles; its promise is that of `LadderCount` or `SmoothCount`."""
+
+    request: FormRequest
+    mechanism: LadderCount | SmoothCount
+
+    reads = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.mechanism.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The mechanism."""
+        return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)]}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """It depends on the graph, and is not known beforehand."""
+        return {"note": "how far off it is depends on the graph, and is not known"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """One figure."""
+        return {"triangles": one_count([])}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The noisy number."""
+        form = self.request.form
+        graph = read_graph(rows.read([name for name, _ in form.roles.values()]))
+        noisy = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
+        return {"triangles": one_count([noisy])}
+
+
+def one_count(counts: list[int]) -> pa.Table:
+    """A table of one figure; what lies beyond 64 bits ends there."""
+    low, high = -(2**63), 2**63 - 1
+    return pa.table(
+        {"count": pa.array([min(max(count, low), high) for count in counts], pa.int64())}
+    )
+
+
+def prepare_triangles(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
+    """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
+    chosen = options.choice(mechanism, "mechanism", MECHANISMS)
+    epsilon = edge_privacy(request, "triangles")
+    mechanism_class = LadderCount if chosen == MECHANISMS[0] else SmoothCount
+    return TriangleCount(request, mechanism_class(epsilon=epsilon))
+
+
+# How many k-stars a graph has, k ties that meet in one node, under edge privacy.
+
+MOST_TIES = 5
+
+
+def stars(graph: Graph, k: int) -> int:
+    """How many sets of k ties meet in one node."""
+    degrees, nodes = np.unique(graph.degrees, return_counts=True)
+    pairs = zip(degrees.tolist(), nodes.tolist(), strict=True)
+    return sum(comb(degree, k) * node_count for degree, node_count in pairs)
+
+
+@dataclass(frozen=True)
+class StarSensitivity:
+    """How far one edge moves the number of k-stars, in a graph or t edges away from it.
+
+    An edge between nodes of degrees d >= e, itself aside, is in C(d, k - 1) + C(e, k - 1) stars.
+    Each further edge at either of them adds 1 to its degree, nodes being as many as anybody likes;
+    by convexity all of t at the larger one move it farthest.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    """Degrees of two nodes, an edge between them aside: of those that can be the largest."""
+    k: int
+
+    @classmethod
+    def of(cls, graph: Graph, k: int = 2) -> StarSensitivity:
+        """The pairs that no other has both degrees at least as large as."""
+        order = np.argsort(-graph.degrees, kind="stable")
+        degrees, tied = graph.degrees, graph.adjacency
+        top = int(degrees.max(initial=0))
+        best = {top: 0}  # with a node that has no edge
+        floor = 0
+        for position, node in enumerate(order[:-1].tolist()):
+            # Both degrees of all pairs from here on are at most that.
+            if degrees[node] <= floor:
+                break
+            later_nodes = order[position + 1 :]
+            aside = np.zeros(graph.nodes, dtype=np.int64)
+            aside[tied.indices[tied.indptr[node] : tied.indptr[node + 1]]] = 1
+            for loss in (0, 1):
+                among = later_nodes[aside[later_nodes] == loss]
+                if len(among):
+                    pair = int(degrees[node]) - loss, int(degrees[among[0]]) - loss
+                    best[pair[0]] = max(best.get(pair[0], 0), pair[1])
+                    floor = max(floor, pair[1])
+        return cls(tuple(sorted(best.items())), k)
+
+    def __call__(self, distance: int) -> int:
+        """LS at a distance."""
+        reach = self.k - 1
+        return max(
+            comb(larger + distance, reach) + comb(smaller, reach) for larger, smaller in self.pairs
+        )
+
+
+class StarCount(SubgraphCount):
+    """The number of k-stars; its promise is that of `LadderCount`, or of `SmoothCount` from 3 on.
+
+    The ladder's exact draw needs rungs that grow by at most 1, as those of pairs do.
+    """
+
+    name = "stars"
+
+    def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
+        """The number, and its sensitivity."""
+        return stars(graph, self.k), StarSensitivity.of(graph, self.k)
+
+
+def prepare_stars(request: FormRequest, *, k: object = 2) -> StarCount:
+    """Release the number of k-stars for a pure epsilon."""
+    ties = options.whole(k, "k", least=2, most=MOST_TIES)
+    epsilon = edge_privacy(request, "stars")
+    ladder = LadderCount(epsilon=epsilon)
+    return StarCount(
+        request, ties, ladder if ties == 2 else SmoothCount(epsilon=epsilon, power=ties - 1)
+    )
+
+
+# How many k-cliques a graph has, k nodes that are all tied, under edge privacy.
+
+MOST_NODES_OF_A_CLIQUE = 5
+
+
+def cliques(graph: Graph, k: int) -> int:
+    """How many sets of k nodes are all tied: each found from its node of the lowest degree on."""
+    rank = np.empty(graph.nodes, dtype=np.int64)
+    rank[np.argsort(graph.degrees, kind="stable")] = np.arange(graph.nodes)
+    later_neighbours: dict[int, set[int]] = {}
+    for first, second in graph.edges.tolist():
+        low, high = (first, second) if rank[first] < rank[second] else (second, first)
+        later_neighbours.setdefault(low, set()).add(high)
+    no_nodes: set[int] = set()
+
+    def grown(candidates: set[int], missing: int) -> int:
+        if missing == 1:
+            return len(candidates)
+        return sum(
+            grown(candidates & later_neighbours.get(node, no_nodes), missing - 1)
+            for node in candidates
+        )
+
+    return sum(grown(neighbours, k - 1) for neighbours in later_neighbours.values())
+
+
+@dataclass(frozen=True)
+class CliqueSensitivity:
+    """A bound on how far one edge moves the number of k-cliques, at each distance.
+
+    The cliques of an edge are sets of k - 2 nodes joined to both of its ends: at most C(a, k - 2)
+    of them, a being at most what one edge moves triangles by. That is at most what it is in a
+    neighbour a step further, and so is this: all that smooth sensitivity needs. For triangles it
+    is the local sensitivity itself.
+    """
+
+    triangles: TriangleSensitivity
+    k: int
+
+    def __call__(self, distance: int) -> int:
+        """The bound at a distance."""
+        return comb(self.triangles(distance), self.k - 2)
+
+
+class CliqueCount(SubgraphCount):
+    """The number of k-cliques; its promise is that of `LadderCount` or `SmoothCount`."""
+
+    name = "cliques"
+
+    def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
+        """The number, and its sensitivity."""
+        return cliques(graph, self.k), CliqueSensitivity(TriangleSensitivity.of(graph), self.k)
+
+
+def prepare_cliques(request: FormRequest, *, k: object = 4) -> CliqueCount:
+    """Release the number for a pure epsilon: triangles by the ladder, others by a smooth bound."""
+    size = options.whole(k, "k", least=3, most=MOST_NODES_OF_A_CLIQUE)
+    epsilon = edge_privacy(request, "cliques")
+    ladder = LadderCount(epsilon=epsilon)
+    return CliqueCount(
+        request, size, ladder if size == 3 else SmoothCount(epsilon=epsilon, power=size - 2)
+    )

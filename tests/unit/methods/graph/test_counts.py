@@ -9,13 +9,17 @@ import networkx as nx  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 import pytest
 
-from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
 from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
 from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
 from sfumato.methods.graph.node_degrees import projected
 from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
-from sfumato.methods.graph.stars import StarSensitivity, stars
-from sfumato.methods.graph.triangles import TriangleSensitivity
+from sfumato.methods.graph.subgraphs import (
+    CliqueSensitivity,
+    StarSensitivity,
+    TriangleSensitivity,
+    cliques,
+    stars,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,7 @@ import pytest
 from sfumato.methods.graph.degrees import DegreeSequence, sorted_degrees
 from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivity
 from sfumato.methods.graph.simple_graph import Graph, read_graph
-from sfumato.methods.graph.stars import stars
-from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
+from sfumato.methods.graph.subgraphs import TriangleSensitivity, stars, triangles
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 

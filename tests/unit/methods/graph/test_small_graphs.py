@@ -13,8 +13,7 @@ import pytest
 from sfumato.methods.graph.degrees import sorted_degrees
 from sfumato.methods.graph.node_degrees import cumulative, projected
 from sfumato.methods.graph.simple_graph import Graph, graph_of, keyed_order
-from sfumato.methods.graph.stars import StarSensitivity, stars
-from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
+from sfumato.methods.graph.subgraphs import StarSensitivity, TriangleSensitivity, stars, triangles
 
 PAIRS = list(combinations(range(5), 2))
 

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.graph.cliques import CliqueSensitivity, cliques
 from sfumato.methods.graph.simple_graph import Graph, graph_of
-from sfumato.methods.graph.stars import StarSensitivity, stars
-from sfumato.methods.graph.triangles import TriangleSensitivity, triangles
+from sfumato.methods.graph.subgraphs import (
+    CliqueSensitivity,
+    StarSensitivity,
+    TriangleSensitivity,
+    cliques,
+    stars,
+    triangles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.data.schema.row_forms import Edges
 from sfumato.errors import ParameterError
 from sfumato.methods.graph.edge_mechanisms import LEAST_OF_POWERS, SmoothCount
-from sfumato.methods.graph.stars import StarSensitivity
+from sfumato.methods.graph.subgraphs import StarSensitivity
 from sfumato.testing.entropy import SeededEntropy
 
 ENDS = tuple(
