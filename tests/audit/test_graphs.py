@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from sfumato.methods.graph.attributes import correlations
-from sfumato.methods.graph.degrees import sorted_degrees
+from sfumato.methods.graph.degrees import (
+    cumulative,
+    joint_degrees,
+    projected,
+    sensitivity,
+    sorted_degrees,
+)
 from sfumato.methods.graph.edge_mechanisms import LadderCount, smooth_sensitivity
-from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
-from sfumato.methods.graph.node_degrees import cumulative, projected
 from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
 from sfumato.methods.graph.subgraphs import StarSensitivity, stars
 from sfumato.privacy.accounting.losses import Pure

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.optimize import isotonic_regression
 
+from sfumato.data.schema.names import quoted
+from sfumato.data.schema.unit import Ties
 from sfumato.errors import ParameterError
 from sfumato.methods import options
 from sfumato.methods.graph.edge_mechanisms import edge_privacy
-from sfumato.methods.graph.simple_graph import read_graph
+from sfumato.methods.graph.simple_graph import Graph, order_of, read_graph, read_named, truncated
 from sfumato.privacy.estimation.monotone import sorted_fit
 from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.graph.simple_graph import Graph
     from sfumato.methods.publish.form_kinds import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
+
 
 MOST_NODES = 1 << 26
 
@@ -112,3 +116,188 @@ def prepare(request: FormRequest, *, nodes: object = None) -> DegreeSequence:
     epsilon = edge_privacy(request, "degrees")
     noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(2))
     return DegreeSequence(request, public_nodes(nodes, "A publication of degrees"), noise)
+
+
+# How many edges tie nodes of which two degrees, under edge privacy.
+
+MOST_TIES = 100
+
+
+def joint_degrees(graph: Graph, most: int) -> IntArray:
+    """How many edges of a graph of degrees up to `most` tie a degree and one at least as large.
+
+    Cells are those of the upper triangle, row by row.
+    """
+    low, high = np.sort(graph.degrees[graph.edges], axis=1).T - 1
+    counts = np.zeros((most, most), dtype=np.int64)
+    np.add.at(counts, (low, high), 1)
+    return counts[np.triu_indices(most)]
+
+
+def sensitivity(most: int) -> int:
+    """How far one edge moves these counts in all.
+
+    Three edges of the truncated graph may come or go. Two nodes at most change their degree: ends
+    that had a place left, or those whose edge lost its place; a node that wins one and loses one
+    keeps its degree. The up to `most` - 1 other edges of each move from one cell to another.
+    """
+    return 4 * most - 1
+
+
+@dataclass(frozen=True)
+class JointDegrees:
+    """Geometric noise on the joint degrees of the graph cut down to `most` ties of each node.
+
+    *Guarantee*: the price as pure epsilon, for graphs that differ in one edge.
+    *Sensitivity*: L1, 4 most - 1, of the truncated graph.
+    *Error*: noise of that scale on each cell; ties beyond the bound are not counted.
+    *Edges*: degrees are those in the truncated graph, from 1 to `most`.
+    *Reference*: Mahadevan, Krioukov, Fall & Vahdat 2006 (dK-2); truncation after Jorgensen, Yu &
+    Cormode 2016.
+    """
+
+    request: FormRequest
+    most: int
+    noise: Geometric
+
+    reads = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The bound of the truncation."""
+        return {"most": self.most}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Of one cell, in the truncated graph."""
+        noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
+        return {"count": noise_error, "note": "what the truncation leaves out is not counted in"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """A row for each two degrees."""
+        return {"joint-degrees": self._table(np.zeros(0, dtype=np.int64))}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The noisy counts."""
+        form_roles = self.request.form.roles.values()
+        names, graph = read_named(rows.read([name for name, _ in form_roles]))
+        cut = truncated(graph, order_of(graph, names, rows.salt), self.most)
+        noisy = self.noise.steps(joint_degrees(cut, self.most), entropy)
+        return {"joint-degrees": self._table(noisy)}
+
+    def _table(self, counts: IntArray) -> pa.Table:
+        low, high = (indices[: len(counts)] + 1 for indices in np.triu_indices(self.most))
+        return pa.table(
+            {"degree": low, "other_degree": high, "count": pa.array(counts, pa.int64())}
+        )
+
+
+def prepare_joint_degrees(request: FormRequest, *, most: object = 20) -> JointDegrees:
+    """Release how many edges tie nodes of which degrees, for a pure epsilon."""
+    bound = options.whole(most, "most", least=1, most=MOST_TIES)
+    epsilon = edge_privacy(request, "joint-degrees")
+    noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(sensitivity(bound)))
+    return JointDegrees(request, bound, noise)
+
+
+# How many people have how many ties, under node privacy by edge-addition projection.
+
+
+def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
+    """Visit edges in an order, and keep each whose ends have kept fewer than `most` so far."""
+    degrees = [0] * graph.nodes
+    projected_edges, ends = [], graph.edges.tolist()
+    for edge in order:
+        first, second = ends[edge]
+        if degrees[first] < most and degrees[second] < most:
+            degrees[first] += 1
+            degrees[second] += 1
+            projected_edges.append(edge)
+    return Graph(graph.nodes, graph.edges[np.array(sorted(projected_edges), dtype=np.int64)])
+
+
+def cumulative(graph: Graph, most: int) -> list[int]:
+    """How many nodes that have an edge at all have at least 1, 2, ..., `most` in the projection.
+
+    A node more moves these numbers by at most twice `most` in sum: itself by its own degree d, and
+    all others together by d, since each of its edges that is kept moves the end of one chain of
+    kept and dropped edges (Day, Li & Lyu 2016). Their cumulative histogram of "at most" moves by
+    `most` + 1 only, but counts people without a tie, who are in no row here: with the hub of a
+    star all its leaves would go.
+    """
+    counts = np.bincount(graph.degrees, minlength=most + 1)
+    return [int(counts[at:].sum()) for at in range(1, most + 1)]
+
+
+@dataclass(frozen=True)
+class NodeDegrees:
+    """Noise on how many people have at least each number of ties, up to the unit's bound.
+
+    *Guarantee*: the price as pure epsilon, for graphs that differ in a person and all its ties.
+    *Sensitivity*: L1, twice the bound on ties, of these numbers in the projected graph.
+    *Error*: noise of that scale; who has more ties than the bound counts as having about it.
+    *Edges*: people without a tie are in no row, so from 1 tie on.
+    *Reference*: Day, Li & Lyu 2016.
+    """
+
+    request: FormRequest
+    most: int
+    noise: Geometric
+
+    reads = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.noise.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The bound of the projection."""
+        return {"projection": "edge-addition", "most": self.most}
+
+    @property
+    def error(self) -> Mapping[str, Any]:
+        """Of one figure before the fit, in the projected graph."""
+        noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
+        return {"count": noise_error, "note": "what the projection leaves out is not counted in"}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """A row for each number of ties."""
+        return {"node-degrees": _table([])}
+
+    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
+        """The fitted cumulative histogram."""
+        read = rows.read([name for name, _ in self.request.form.roles.values()])
+        names, graph = read_named(read)
+        graph = projected(graph, order_of(graph, names, rows.salt).tolist(), self.most)
+        noisy = self.noise.steps(np.array(cumulative(graph, self.most)), entropy)
+        fit = isotonic_regression(noisy.astype(np.float64), increasing=False).x
+        return {"node-degrees": _table(np.maximum(fit, 0).tolist())}
+
+
+def _table(counts: list[float]) -> pa.Table:
+    ties = pa.array(range(1, len(counts) + 1), pa.int64())
+    return pa.table({"ties_at_least": ties, "count": pa.array(counts, pa.float64())})
+
+
+def prepare_node_degrees(request: FormRequest) -> NodeDegrees:
+    """Release how many people have at least so many ties, for a pure epsilon."""
+    unit = request.unit
+    if not isinstance(unit, Ties):
+        raise ParameterError(
+            "unit_unsupported",
+            f"A publication of kind 'node-degrees' hides a person with all ties, but the unit of "
+            f"{quoted(request.dataset)} is another. Declare unit = {{ people = ["
+            '"from", "to"], max_rows = 40 }.',
+        )
+    epsilon = spendings(request.price)[0].pure_epsilon()
+    noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(2 * unit.max_rows))
+    return NodeDegrees(request, unit.max_rows, noise)

@@ -9,9 +9,8 @@ import networkx as nx  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 import pytest
 
+from sfumato.methods.graph.degrees import joint_degrees, projected, sensitivity
 from sfumato.methods.graph.edge_mechanisms import smooth_sensitivity
-from sfumato.methods.graph.joint_degrees import joint_degrees, sensitivity
-from sfumato.methods.graph.node_degrees import projected
 from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
 from sfumato.methods.graph.subgraphs import (
     CliqueSensitivity,

@@ -10,8 +10,7 @@ import networkx as nx  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 import pytest
 
-from sfumato.methods.graph.degrees import sorted_degrees
-from sfumato.methods.graph.node_degrees import cumulative, projected
+from sfumato.methods.graph.degrees import cumulative, projected, sorted_degrees
 from sfumato.methods.graph.simple_graph import Graph, graph_of, keyed_order
 from sfumato.methods.graph.subgraphs import StarSensitivity, TriangleSensitivity, stars, triangles
 
