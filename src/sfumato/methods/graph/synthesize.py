@@ -15,11 +15,18 @@ import pyarrow as pa
 from sfumato.errors import ParameterError, option
 from sfumato.methods.graph.attributes import correlations, node_table
 from sfumato.methods.graph.degrees import DegreeSequence, public_nodes
-from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
+from sfumato.methods.graph.drawing import (
+    apportion,
+    assigned,
+    chung_lu,
+    drawn_edges,
+    ends_of,
+    shares,
+    with_triangles,
+)
 from sfumato.methods.graph.edge_mechanisms import LadderCount, edge_privacy
 from sfumato.methods.graph.simple_graph import order_of, read_named, truncated
 from sfumato.methods.graph.subgraphs import TriangleSensitivity, triangles
-from sfumato.methods.graph.tricycle import chung_lu, with_triangles
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.laplace import Geometric
 

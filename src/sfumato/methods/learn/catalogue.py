@@ -116,10 +116,13 @@ KINDS: dict[str, Kind] = {
         target="class",
     ),
     "tree": Kind(
-        "classes by questions, one after another", "learn.tree", TreeOptions, target="class"
+        "classes by questions, one after another", "learn.trees", TreeOptions, target="class"
     ),
     "forest": Kind(
-        "classes by many trees of random questions", "learn.forest", ForestOptions, target="class"
+        "classes by many trees of random questions",
+        "learn.trees:prepare_forest",
+        ForestOptions,
+        target="class",
     ),
     "perceptron": Kind(
         "two classes by a line between them",

@@ -326,17 +326,20 @@ KINDS: dict[str, Kind] = {
         "which ranges hold more rows than a threshold", "publish.sparse_vector", AboveOptions
     ),
     "triangles": Kind(
-        "of a graph: how many triangles it has", "graph.triangles", TrianglesOptions, "edges"
+        "of a graph: how many triangles it has",
+        "graph.subgraphs:prepare_triangles",
+        TrianglesOptions,
+        "edges",
     ),
     "stars": Kind(
         "of a graph: pairs of ties that meet in a node, or k=3 of them",
-        "graph.stars",
+        "graph.subgraphs:prepare_stars",
         StarsOptions,
         "edges",
     ),
     "cliques": Kind(
         "of a graph: how many sets of k nodes are all tied",
-        "graph.cliques",
+        "graph.subgraphs:prepare_cliques",
         CliquesOptions,
         "edges",
     ),
@@ -345,13 +348,13 @@ KINDS: dict[str, Kind] = {
     ),
     "joint-degrees": Kind(
         "of a graph: how many ties join nodes of which degrees",
-        "graph.joint_degrees",
+        "graph.degrees:prepare_joint_degrees",
         JointDegreesOptions,
         "edges",
     ),
     "node-degrees": Kind(
         "of a graph: how many people have so many ties, hiding people",
-        "graph.node_degrees",
+        "graph.degrees:prepare_node_degrees",
         form="edges",
     ),
     "items": Kind("of sets: how many people have each item", "itemsets.counts", form="items"),
@@ -368,7 +371,9 @@ KINDS: dict[str, Kind] = {
         "items",
     ),
     "search-log": Kind(
-        "of sets: what was asked for, and how often", "itemsets.search_logs", form="items"
+        "of sets: what was asked for, and how often",
+        "itemsets.counts:prepare_search_log",
+        form="items",
     ),
     "ratings": Kind("of sets: how many rated each item, and how", "itemsets.ratings", form="items"),
     "trips": Kind(

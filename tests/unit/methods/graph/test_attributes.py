@@ -14,10 +14,16 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError
 from sfumato.methods.graph.attributes import correlations
-from sfumato.methods.graph.drawing import apportion, assigned, drawn_edges, ends_of, shares
+from sfumato.methods.graph.drawing import (
+    apportion,
+    assigned,
+    drawn_edges,
+    ends_of,
+    shares,
+    with_triangles,
+)
 from sfumato.methods.graph.simple_graph import Graph, graph_of, truncated
 from sfumato.methods.graph.subgraphs import triangles
-from sfumato.methods.graph.tricycle import with_triangles
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
