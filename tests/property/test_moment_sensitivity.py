@@ -162,10 +162,10 @@ def test_planted_mistakes_are_found() -> None:
     with patch.object(noisy_moments, "clip_layers", _unshrunk):
         assert farthest(Rows(), Fraction(1, 2), seed=3)[0] > 1
     # Twin: every row of a person counts in full.
-    with patch.object(moments, "weigh_rows", _in_full):
+    with patch.object(row_sums, "weigh_rows", _in_full):
         assert farthest(unit, None, seed=3)[0] > 1
     # Twin: a person is worth one row, however many are allowed.
-    with patch.object(moments, "count_sensitivity", lambda _: count_sensitivity(Rows())):
+    with patch.object(row_sums, "count_sensitivity", lambda _: count_sensitivity(Rows())):
         assert farthest(unit, None, seed=3)[0] > 1
 
 

@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "items": counts.prepare,
     "itemsets": counts.prepare_itemsets,
     "frequent": frequent.prepare,
-    "search-log": counts.prepare,
+    "search-log": counts.prepare_search_log,
     "ratings": ratings.prepare,
     "baskets": synthesize.prepare,
 }

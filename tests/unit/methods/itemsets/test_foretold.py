@@ -20,7 +20,7 @@ KINDS = (
     counts.prepare,
     counts.prepare_itemsets,
     frequent.prepare,
-    counts.prepare,
+    counts.prepare_search_log,
     ratings.prepare,
     synthesize.prepare,
 )

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.itemsets.counts import korolova_threshold, prepare, zealous_threshold
+from sfumato.methods.itemsets.counts import (
+    korolova_threshold,
+    prepare_search_log,
+    zealous_threshold,
+)
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
@@ -26,7 +30,9 @@ def test_published_thresholds() -> None:
 def test_the_threshold_is_the_published_one_for_whole_noise(make_request: MakeRequest) -> None:
     # Half of epsilon chooses, so that ln 10 is left for it.
     epsilon = 2 * Fraction(math.log(10)).limit_denominator(10**6)
-    method = prepare(make_request(max_rows=20, epsilon=epsilon, delta=Fraction(1, 10**5)))
+    method = prepare_search_log(
+        make_request(max_rows=20, epsilon=epsilon, delta=Fraction(1, 10**5))
+    )
     threshold, noise = method.chosen.threshold, method.chosen.noise
     assert threshold is not None
     if isinstance(noise, Geometric):
@@ -45,7 +51,7 @@ def test_tau_of_one_scale_with_noise_of_the_other_is_caught() -> None:
 
 def test_choosing_and_counting_together_cost_the_price(make_request: MakeRequest) -> None:
     request = make_request(max_rows=4, epsilon=1, delta=Fraction(1, 10**3))
-    method = prepare(request)
+    method = prepare_search_log(request)
     spent = total(method.event, basic_price)
     if spent is not None:
         assert spent == (Fraction(1), Fraction(1, 10**3))
@@ -54,7 +60,7 @@ def test_choosing_and_counting_together_cost_the_price(make_request: MakeRequest
 def test_counts_of_what_passed_are_not_biased_by_what_chose_it(make_request: MakeRequest) -> None:
     """The wrong twin tells of the count that passed, which is high for all that did."""
     request = make_request(max_rows=4, epsilon=1, delta=Fraction(1, 10**3))
-    method = prepare(request)
+    method = prepare_search_log(request)
     level = method.parameters["threshold"]
     counts = np.full(40_000, level - round(method.chosen.noise.stddev))
     places, fresh = method.told(counts, SeededEntropy(2))
@@ -67,6 +73,6 @@ def test_counts_of_what_passed_are_not_biased_by_what_chose_it(make_request: Mak
 def test_rows_count_as_often_as_they_come(make_request: MakeRequest, make_rows: MakeRows) -> None:
     request = make_request(max_rows=3, epsilon=8, delta=Fraction(1, 10**3))
     rows = make_rows(request, [["rain"] * 9] * 100)
-    released = prepare(request).release(rows, SeededEntropy(1))["queries"]
+    released = prepare_search_log(request).release(rows, SeededEntropy(1))["queries"]
     assert released["item"].to_pylist() == ["rain"]
     assert released["count"][0].as_py() == pytest.approx(300, abs=15)
