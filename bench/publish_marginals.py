@@ -87,7 +87,7 @@ def _parities() -> list[dict[str, object]]:
     table = np.zeros([2] * 10, dtype=np.int64)
     table[tuple(np.indices([2] * 10))] = np.arange(1024).reshape([2] * 10) % 17
     counts = Frequencies(axes, np.nonzero(table), table[np.nonzero(table)])
-    method = parities.prepare(_request(axes, {"epsilon": 1}), way=2)
+    method = parities.prepare_parities(_request(axes, {"epsilon": 1}), way=2)
     started = time.process_time()
     released = method.release(counts, SystemEntropy())
     spent = time.process_time() - started

@@ -128,7 +128,7 @@ def _smooth() -> dict[str, object]:
     return {
         "name": "fourier: 365 days, 10 coefficients, epsilon 0.1, noise in a day",
         "unit": "rows, sd",
-        "value": series.prepare(request).error["cell"]["sd"],
+        "value": series.prepare_series(request).error["cell"]["sd"],
         "peer": "histogram",
         "peer_value": histogram.unbiased(request).error["cell"]["sd"],
     }

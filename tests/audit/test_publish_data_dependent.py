@@ -73,7 +73,7 @@ def test_running_counts_keep_their_curve() -> None:
 def test_series_keeps_its_claim_where_rows_are_replaced(cost: Any) -> None:
     """A row goes from the first of four points to the third, to the opposite of its wave."""
     axes = whole_numbers(4)
-    made = series.prepare(request_for(axes, unit=REPLACED, **cost), coefficients=2)
+    made = series.prepare_series(request_for(axes, unit=REPLACED, **cost), coefficients=2)
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         noisy = made.noise.steps(made.waves.measured(many(counts, runs)), entropy)

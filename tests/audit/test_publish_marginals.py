@@ -187,7 +187,7 @@ Cells = tuple[list[int], list[int]]
 
 def coefficients(unit: Unit, pair: Cells, cost: dict[str, Any], wrong: Noise | None = None) -> Any:
     """What the noisy parities of three bits tell about which side of the pair they are of."""
-    method = parities.prepare(request([2, 2, 2], unit, cost))
+    method = parities.prepare_parities(request([2, 2, 2], unit, cost))
     first, second = (method.matrix[:, cells].sum(axis=1) for cells in pair)
 
     def run(cells: list[int], count: int, entropy: Entropy) -> NDArray[Any]:

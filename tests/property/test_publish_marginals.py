@@ -108,7 +108,7 @@ def test_no_person_moves_all_parities_by_more_than_the_price(
 ) -> None:
     cost = data.draw(st.sampled_from(PRICES))
     asked = request(sizes, Entity("p", max_rows=2, relation=relation), cost)
-    method = parities.prepare(asked, way=data.draw(st.integers(1, len(sizes))))
+    method = parities.prepare_parities(asked, way=data.draw(st.integers(1, len(sizes))))
     cells = st.lists(st.integers(0, math.prod(sizes) - 1), max_size=2)
     before = data.draw(cells)
     after = data.draw(cells) if relation is Neighbours.REPLACE_ONE else []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.fourier import parities, series
+from sfumato.methods.publish.fourier.parities import prepare_parities
+from sfumato.methods.publish.fourier.series import prepare_series
 
 if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Counter
@@ -28,5 +29,5 @@ def prepare(
                 "Leave it out.",
             )
     if single:
-        return series.prepare(request, coefficients=coefficients)
-    return parities.prepare(request, way=way, of=of)
+        return prepare_series(request, coefficients=coefficients)
+    return prepare_parities(request, way=way, of=of)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MAX_MATRIX_ENTRIES = 1 << 20
 
 
-def prepare(request: Request, *, way: object = None, of: object = None) -> Parities:
+def prepare_parities(request: Request, *, way: object = None, of: object = None) -> Parities:
     """Find the coefficients that the marginals need and the noise of least variance for them."""
     if request.postprocess:
         raise ParameterError(

@@ -43,7 +43,7 @@ DEFAULT_COEFFICIENTS = 10
 MAX_MATRIX_ENTRIES = 1 << 28
 
 
-def prepare(request: Request, *, coefficients: object = None) -> Series:
+def prepare_series(request: Request, *, coefficients: object = None) -> Series:
     """Choose the noise of least variance for the first coefficients, real and imaginary."""
     domain = Domain((one_axis(request, "fourier"),))
     check(request.postprocess)

@@ -22,7 +22,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
 from sfumato.methods.publish.fourier import prepare as fourier
-from sfumato.methods.publish.fourier.parities import prepare
+from sfumato.methods.publish.fourier.parities import prepare_parities
 from sfumato.methods.publish.fourier.series import Series
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.events import GaussianNoise, LaplaceNoise
@@ -54,21 +54,21 @@ def filled(axes: tuple[Axis, ...], mean: float = 20) -> Frequencies:
 
 
 def test_all_pairs_of_bits_need_the_parities_of_at_most_two() -> None:
-    method = prepare(request(columns(2, 2, 2, 2)))
+    method = prepare_parities(request(columns(2, 2, 2, 2)))
     assert len(method.coefficients) == 1 + 4 + 6
     assert max(int(one).bit_count() for one in method.coefficients) == 2
-    assert len(prepare(request(columns(2, 2, 2, 2)), way=4).coefficients) == 16
+    assert len(prepare_parities(request(columns(2, 2, 2, 2)), way=4).coefficients) == 16
 
 
 def test_a_column_of_three_values_takes_two_bits() -> None:
-    method = prepare(request(columns(3, 2, 2)), of="a*b,c")
+    method = prepare_parities(request(columns(3, 2, 2)), of="a*b,c")
     assert sorted(method.coefficients.tolist()) == [0, 1, 2, 4, 6, 8, 10, 12, 14]
     assert method.matrix.shape == (9, 12)
 
 
 def test_parities_are_orthogonal_and_tell_their_marginals() -> None:
     axes = columns(4, 2, 2)
-    method = prepare(request(axes), of="a*b,b*c")
+    method = prepare_parities(request(axes), of="a*b,b*c")
     matrix = method.matrix
     np.testing.assert_array_equal(matrix @ matrix.T, 16 * np.eye(len(matrix)))
     truth = filled(axes).dense()
@@ -90,9 +90,9 @@ def test_a_row_moves_every_coefficient_by_one_and_a_replaced_one_by_two(
     unit: Unit, l1: int, l2_squared: int
 ) -> None:
     axes = columns(2, 2, 2, 2)
-    laplace = prepare(request(axes, unit, epsilon=2)).event
+    laplace = prepare_parities(request(axes, unit, epsilon=2)).event
     assert laplace == LaplaceNoise(scale=Fraction(l1, 2), l1_sensitivity=Fraction(l1))
-    gaussian = prepare(request(axes, unit, rho=2)).event
+    gaussian = prepare_parities(request(axes, unit, rho=2)).event
     assert gaussian == GaussianNoise(
         variance=Fraction(l2_squared, 4), l2_sensitivity_squared=Fraction(l2_squared)
     )
@@ -101,7 +101,7 @@ def test_a_row_moves_every_coefficient_by_one_and_a_replaced_one_by_two(
 def released(
     axes: tuple[Axis, ...], seed: int, of: str, **cost: Any
 ) -> dict[tuple[int, ...], NDArray[np.int64]]:
-    method = prepare(request(axes, **cost), of=of)
+    method = prepare_parities(request(axes, **cost), of=of)
     tables = method.release(filled(axes), SeededEntropy(seed))
     return {
         places: np.asarray(table["count"]).reshape([axes[place].size for place in places])
@@ -126,7 +126,7 @@ def test_tables_are_whole_not_negative_and_agree(seed: int) -> None:
 
 def test_the_nearest_counts_are_no_further_than_the_truth_and_few() -> None:
     axes = columns(3, 2, 4, 2)
-    method = prepare(request(axes))
+    method = prepare_parities(request(axes))
     truth = filled(axes).dense().ravel()
     noise = np.random.default_rng(2).integers(-40, 41, len(method.coefficients))
     counts = method.nearest((method.matrix @ truth + noise).astype(np.float64))
@@ -138,7 +138,7 @@ def test_the_nearest_counts_are_no_further_than_the_truth_and_few() -> None:
 
 def test_without_noise_the_marginals_are_exact_where_counts_are_whole() -> None:
     axes = columns(2, 2, 2)
-    method = prepare(request(axes), way=3)
+    method = prepare_parities(request(axes), way=3)
     truth = filled(axes).dense().ravel()
     np.testing.assert_array_equal(method.nearest((method.matrix @ truth).astype(np.float64)), truth)
 
@@ -146,7 +146,7 @@ def test_without_noise_the_marginals_are_exact_where_counts_are_whole() -> None:
 def test_all_cells_are_within_the_stated_bound_as_often_as_stated() -> None:
     axes, releases = columns(2, 2, 2, 2, 2), 200
     counts = filled(axes)
-    method = prepare(request(axes))
+    method = prepare_parities(request(axes))
     entropy = SeededEntropy(4)
     misses = 0
     for _ in range(releases):
@@ -162,7 +162,7 @@ def test_all_cells_are_within_the_stated_bound_as_often_as_stated() -> None:
 
 
 def test_errors_and_parameters_are_json() -> None:
-    method = prepare(request(columns(3, 2, 2), epsilon=1, delta="1e-6"))
+    method = prepare_parities(request(columns(3, 2, 2), epsilon=1, delta="1e-6"))
     stated = json.loads(json.dumps(method.error))
     assert set(stated["tables"]) == {"a,b", "a,c", "b,c"}
     assert stated["coefficient"]["sd"] == method.noise.stddev
@@ -173,12 +173,12 @@ def test_errors_and_parameters_are_json() -> None:
 def test_missing_values_have_cells() -> None:
     sex = Listed("sex", pa.array(["f", "m", None]), declared=True)
     axes = (sex, *columns(2))
-    table = prepare(request(axes)).release(filled(axes), SeededEntropy(1))["sex,a"]
+    table = prepare_parities(request(axes)).release(filled(axes), SeededEntropy(1))["sex,a"]
     assert table["sex"].to_pylist() == ["f", "f", "m", "m", None, None]
 
 
 def test_noise_is_that_of_least_variance() -> None:
-    method = prepare(request(columns(*[2] * 8), epsilon=1, delta="1e-6"))
+    method = prepare_parities(request(columns(*[2] * 8), epsilon=1, delta="1e-6"))
     assert isinstance(method.noise, Gaussian)
 
 
@@ -195,13 +195,13 @@ def test_what_is_too_large_is_refused(
     axes: tuple[Axis, ...], given: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(ParameterError) as refused:
-        prepare(request(axes), **given)
+        prepare_parities(request(axes), **given)
     assert refused.value.code == code
 
 
 def test_postprocessing_is_refused_as_there_is_nothing_left_to_do() -> None:
     with pytest.raises(ParameterError) as refused:
-        prepare(request(columns(2, 2), epsilon=1, postprocess=("integer",)))
+        prepare_parities(request(columns(2, 2), epsilon=1, postprocess=("integer",)))
     assert refused.value.code == "option_not_applicable"
 
 
@@ -217,7 +217,7 @@ def test_one_column_is_a_series_and_several_are_parities() -> None:
 
 def test_the_unitary_scaling_is_the_papers() -> None:
     """|B| coefficients of a row have an L1 norm of |B| 2^(-d/2) once the matrix is unitary."""
-    method = prepare(request(columns(*[2] * 6)), way=6)
+    method = prepare_parities(request(columns(*[2] * 6)), way=6)
     unitary = method.matrix / math.sqrt(2**6)
     np.testing.assert_allclose(unitary @ unitary.T, np.eye(64), atol=1e-12)
     np.testing.assert_allclose(np.abs(unitary).sum(axis=0), 64 * 2**-3)

@@ -18,7 +18,7 @@ from sfumato.methods.publish.fourier.series import (
     SCALE,
     Series,
     Waves,
-    prepare,
+    prepare_series,
 )
 from sfumato.methods.publish.request import PredictsVariance
 from sfumato.privacy.accounting.events import GaussianNoise, LaplaceNoise
@@ -57,7 +57,7 @@ def test_without_noise_only_the_high_frequencies_are_lost(points: int, coefficie
 @pytest.mark.parametrize("cost", [{"epsilon": 1}, {"rho": "0.1"}])
 @pytest.mark.parametrize(("points", "coefficients"), [(8, 5), (9, 4), (31, 6)])
 def test_noise_of_cells_and_ranges_is_as_stated(points: int, coefficients: int, cost: Any) -> None:
-    made = prepare(request_for(whole_numbers(points), **cost), coefficients=coefficients)
+    made = prepare_series(request_for(whole_numbers(points), **cost), coefficients=coefficients)
     errors = made.smooth(np.zeros((20_000, points), dtype=np.int64), SeededEntropy(1))
     some = [0, 1, points // 2, points - 1]
     assert agrees(errors[:, some], made.error["cell"]["sd"] ** 2)
@@ -70,17 +70,17 @@ def test_noise_of_cells_and_ranges_is_as_stated(points: int, coefficients: int, 
 def test_opposite_columns_double_what_a_replaced_row_can_do() -> None:
     """With two points the coefficients of a row are (1, 1) or (1, -1): columns may be opposite."""
     replaced = Rows(relation=Neighbours.REPLACE_ONE)
-    gaussian = prepare(request_for(whole_numbers(2), unit=replaced, rho=1)).event
+    gaussian = prepare_series(request_for(whole_numbers(2), unit=replaced, rho=1)).event
     assert isinstance(gaussian, GaussianNoise)
     assert gaussian.l2_sensitivity_squared == 4 * 2 * SCALE**2
-    laplace = prepare(request_for(whole_numbers(2), unit=replaced, epsilon=1)).event
+    laplace = prepare_series(request_for(whole_numbers(2), unit=replaced, epsilon=1)).event
     assert isinstance(laplace, LaplaceNoise)
     assert laplace.l1_sensitivity == 2 * 2 * SCALE
 
 
 def test_release_has_every_cell_and_missing_values_apart() -> None:
     axes = whole_numbers(50, nullable=True)
-    made = prepare(request_for(axes, rho=50), coefficients=26)
+    made = prepare_series(request_for(axes, rho=50), coefficients=26)
     assert isinstance(made, PredictsVariance)
     truth = np.append(np.arange(50) % 3 * 1_000, 5)
     tables = made.release(frequencies(axes, truth), SeededEntropy(2))
@@ -95,15 +95,15 @@ def test_release_has_every_cell_and_missing_values_apart() -> None:
 
 
 def test_missing_values_are_counted_as_often_as_it_costs_nothing() -> None:
-    made = prepare(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=3)
+    made = prepare_series(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=3)
     assert made.missing_weight == made.waves.columns.l1
-    plain = prepare(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=1)
+    plain = prepare_series(request_for(whole_numbers(9, nullable=True), epsilon=1), coefficients=1)
     assert made.error["missing"]["sd"] == pytest.approx(plain.error["missing"]["sd"], rel=1e-6)
 
 
 def test_postprocessing_keeps_the_total_and_says_so() -> None:
     axes = whole_numbers(20)
-    made = prepare(request_for(axes, postprocess=("nonnegative",)))
+    made = prepare_series(request_for(axes, postprocess=("nonnegative",)))
     table = made.release(frequencies(axes, [9] + [0] * 19), SeededEntropy(3))["fourier"]
     assert min(table["count"].to_pylist()) >= 0
     assert "before post-processing" in made.error["note"]
@@ -111,15 +111,15 @@ def test_postprocessing_keeps_the_total_and_says_so() -> None:
 
 def test_coefficients_are_ten_or_as_many_as_there_are() -> None:
     assert (
-        prepare(request_for(whole_numbers(1000))).parameters["coefficients"] == DEFAULT_COEFFICIENTS
+        prepare_series(request_for(whole_numbers(1000))).parameters["coefficients"] == DEFAULT_COEFFICIENTS
     )
-    assert prepare(request_for(whole_numbers(5))).parameters["coefficients"] == 3
+    assert prepare_series(request_for(whole_numbers(5))).parameters["coefficients"] == 3
     with pytest.raises(ParameterError, match="coefficients must be a whole number from 1 to 3"):
-        prepare(request_for(whole_numbers(5)), coefficients=4)
+        prepare_series(request_for(whole_numbers(5)), coefficients=4)
 
 
 def test_a_silent_series_is_smooth() -> None:
-    made = prepare(request_for(whole_numbers(64)), coefficients=1)
+    made = prepare_series(request_for(whole_numbers(64)), coefficients=1)
     silent = Series(made.domain, made.waves, cast("Any", Silence()), made.missing_weight)
     table = silent.release(frequencies(made.domain.axes, np.arange(64)), SeededEntropy(1))
     np.testing.assert_allclose(table["fourier"]["count"].to_pylist(), 31.5)
