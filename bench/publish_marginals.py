@@ -19,7 +19,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish import fourier
 from sfumato.methods.publish.marginals import prepare
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.price import price
@@ -87,7 +87,7 @@ def _parities() -> list[dict[str, object]]:
     table = np.zeros([2] * 10, dtype=np.int64)
     table[tuple(np.indices([2] * 10))] = np.arange(1024).reshape([2] * 10) % 17
     counts = Frequencies(axes, np.nonzero(table), table[np.nonzero(table)])
-    method = parities.prepare_parities(_request(axes, {"epsilon": 1}), way=2)
+    method = fourier.prepare_parities(_request(axes, {"epsilon": 1}), way=2)
     started = time.process_time()
     released = method.release(counts, SystemEntropy())
     spent = time.process_time() - started

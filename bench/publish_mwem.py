@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tests.fixtures.counts import request_for, whole_numbers
 
-from sfumato.methods.publish import continual, dawa, histogram, mwem, quantiles
-from sfumato.methods.publish.fourier import series
+from sfumato.methods.publish import continual, dawa, fourier, histogram, mwem, quantiles
 from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def _smooth() -> dict[str, object]:
     return {
         "name": "fourier: 365 days, 10 coefficients, epsilon 0.1, noise in a day",
         "unit": "rows, sd",
-        "value": series.prepare_series(request).error["cell"]["sd"],
+        "value": fourier.prepare_series(request).error["cell"]["sd"],
         "peer": "histogram",
         "peer_value": histogram.unbiased(request).error["cell"]["sd"],
     }

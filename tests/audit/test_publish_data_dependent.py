@@ -16,8 +16,7 @@ import pytest
 from tests.fixtures.counts import request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.publish import continual, dawa, mwem, quantiles, sketch, sparse_vector
-from sfumato.methods.publish.fourier import series
+from sfumato.methods.publish import continual, dawa, fourier, mwem, quantiles, sketch, sparse_vector
 from sfumato.methods.stream.factorization import DyadicTree, SquareRoot
 from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -73,7 +72,7 @@ def test_running_counts_keep_their_curve() -> None:
 def test_series_keeps_its_claim_where_rows_are_replaced(cost: Any) -> None:
     """A row goes from the first of four points to the third, to the opposite of its wave."""
     axes = whole_numbers(4)
-    made = series.prepare_series(request_for(axes, unit=REPLACED, **cost), coefficients=2)
+    made = fourier.prepare_series(request_for(axes, unit=REPLACED, **cost), coefficients=2)
 
     def run(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         noisy = made.noise.steps(made.waves.measured(many(counts, runs)), entropy)
@@ -247,8 +246,8 @@ def test_noise_for_one_level_one_line_or_one_wave_is_caught() -> None:
     def levels(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         return tree.running(many(counts, runs), cheap, entropy)
 
-    waves = series.Waves(4, 2)
-    wave = Geometric(epsilon=Fraction(1), l1_sensitivity=Fraction(series.SCALE))
+    waves = fourier.Waves(4, 2)
+    wave = Geometric(epsilon=Fraction(1), l1_sensitivity=Fraction(fourier.SCALE))
 
     def parts(counts: Any, runs: int, entropy: Entropy) -> NDArray[Any]:
         return np.asarray(wave.steps(waves.measured(many(counts, runs)), entropy) >> 20)

@@ -21,7 +21,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
-from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish import fourier
 from sfumato.methods.publish.marginals import prepare
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.losses import Pure
@@ -187,7 +187,7 @@ Cells = tuple[list[int], list[int]]
 
 def coefficients(unit: Unit, pair: Cells, cost: dict[str, Any], wrong: Noise | None = None) -> Any:
     """What the noisy parities of three bits tell about which side of the pair they are of."""
-    method = parities.prepare_parities(request([2, 2, 2], unit, cost))
+    method = fourier.prepare_parities(request([2, 2, 2], unit, cost))
     first, second = (method.matrix[:, cells].sum(axis=1) for cells in pair)
 
     def run(cells: list[int], count: int, entropy: Entropy) -> NDArray[Any]:

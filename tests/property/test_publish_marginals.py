@@ -17,7 +17,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours
-from sfumato.methods.publish.fourier import parities
+from sfumato.methods.publish import fourier
 from sfumato.methods.publish.marginals import prepare
 from sfumato.methods.publish.marginals.strategy import families
 from sfumato.methods.publish.request import Request
@@ -108,7 +108,7 @@ def test_no_person_moves_all_parities_by_more_than_the_price(
 ) -> None:
     cost = data.draw(st.sampled_from(PRICES))
     asked = request(sizes, Entity("p", max_rows=2, relation=relation), cost)
-    method = parities.prepare_parities(asked, way=data.draw(st.integers(1, len(sizes))))
+    method = fourier.prepare_parities(asked, way=data.draw(st.integers(1, len(sizes))))
     cells = st.lists(st.integers(0, math.prod(sizes) - 1), max_size=2)
     before = data.draw(cells)
     after = data.draw(cells) if relation is Neighbours.REPLACE_ONE else []

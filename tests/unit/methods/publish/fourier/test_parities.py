@@ -21,9 +21,8 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
+from sfumato.methods.publish.fourier import Series, prepare_parities
 from sfumato.methods.publish.fourier import prepare as fourier
-from sfumato.methods.publish.fourier.parities import prepare_parities
-from sfumato.methods.publish.fourier.series import Series
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.accounting.price import price

@@ -13,7 +13,7 @@ from tests.fixtures.counts import Silence, agrees, frequencies, request_for, who
 
 from sfumato.data.schema.unit import Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.fourier.series import (
+from sfumato.methods.publish.fourier import (
     DEFAULT_COEFFICIENTS,
     SCALE,
     Series,
@@ -111,7 +111,8 @@ def test_postprocessing_keeps_the_total_and_says_so() -> None:
 
 def test_coefficients_are_ten_or_as_many_as_there_are() -> None:
     assert (
-        prepare_series(request_for(whole_numbers(1000))).parameters["coefficients"] == DEFAULT_COEFFICIENTS
+        prepare_series(request_for(whole_numbers(1000))).parameters["coefficients"]
+        == DEFAULT_COEFFICIENTS
     )
     assert prepare_series(request_for(whole_numbers(5))).parameters["coefficients"] == 3
     with pytest.raises(ParameterError, match="coefficients must be a whole number from 1 to 3"):
