@@ -9,10 +9,9 @@ import numpy as np
 from tests.fixtures.publications import release_copies
 
 from sfumato.data.schema.unit import Rows
+from sfumato.methods.publish import sparse as filtered
 from sfumato.methods.publish.request import Request
-from sfumato.methods.publish.sparse import methods as filtered
-from sfumato.methods.publish.sparse import prepare
-from sfumato.methods.publish.sparse.cells import power
+from sfumato.methods.publish.sparse import power, prepare
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Audit, audit
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.data.counting.axes import Axis
-    from sfumato.methods.publish.sparse.cells import Bounds
-    from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter
+    from sfumato.methods.publish.sparse import Bounds, PrioritySample, ThresholdFilter
     from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.publish.sparse import cells as passing
-from sfumato.methods.publish.sparse.cells import Bounds, Passing, below, empty_cells, power
-from sfumato.methods.publish.sparse.methods import above, tail
+from sfumato.methods.publish import sparse as passing
+from sfumato.methods.publish.sparse import Bounds, Passing, above, below, empty_cells, power, tail
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

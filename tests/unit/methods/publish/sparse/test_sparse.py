@@ -26,8 +26,7 @@ from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
 from sfumato.methods.publish.kinds import prepare as publication
 from sfumato.methods.publish.request import AnswersRanges, Request
-from sfumato.methods.publish.sparse import METHODS, prepare
-from sfumato.methods.publish.sparse.methods import PrioritySample, ThresholdFilter
+from sfumato.methods.publish.sparse import METHODS, PrioritySample, ThresholdFilter, prepare
 from sfumato.privacy.accounting.events import LaplaceNoise
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import fit
