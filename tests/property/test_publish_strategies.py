@@ -13,8 +13,7 @@ from tests.fixtures.counts import request_for, whole_numbers
 from sfumato.data.schema.unit import Entity, Neighbours, Unit
 from sfumato.methods.publish.continual import column_norms
 from sfumato.methods.publish.fourier import Waves
-from sfumato.methods.publish.mwem import prepare
-from sfumato.methods.publish.mwem.queries import MarginalQueries, ParityQueries, RangeQueries
+from sfumato.methods.publish.mwem import MarginalQueries, ParityQueries, RangeQueries, prepare
 from sfumato.methods.publish.sketch import Hashing
 from sfumato.methods.stream.factorization import DyadicTree, SquareRoot
 

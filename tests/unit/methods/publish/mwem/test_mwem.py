@@ -16,13 +16,14 @@ from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.mwem import MAX_JUDGED, prepare
-from sfumato.methods.publish.mwem.method import Learner
-from sfumato.methods.publish.mwem.queries import (
+from sfumato.methods.publish.mwem import (
+    MAX_JUDGED,
+    Learner,
     MarginalQueries,
     ParityQueries,
     Queries,
     RangeQueries,
+    prepare,
 )
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance
 from sfumato.privacy.accounting.events import (
