@@ -34,7 +34,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.marginals.strategy import MarginalStrategy
+    from sfumato.methods.publish.marginals import MarginalStrategy
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 

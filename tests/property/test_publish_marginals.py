@@ -18,8 +18,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.publish import fourier
-from sfumato.methods.publish.marginals import prepare
-from sfumato.methods.publish.marginals.strategy import families
+from sfumato.methods.publish.marginals import families, prepare
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.estimation.residuals import MarginalLattice
@@ -29,7 +28,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.marginals.strategy import MarginalStrategy
+    from sfumato.methods.publish.marginals import MarginalStrategy
     from sfumato.privacy.mechanisms.gaussian import Gaussian
 
 SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=4)

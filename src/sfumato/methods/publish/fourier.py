@@ -12,8 +12,7 @@ import numpy as np
 from sfumato.errors import InternalError, ParameterError
 from sfumato.methods import options
 from sfumato.methods.publish.domain import CellsMethod, Domain, blank_cells
-from sfumato.methods.publish.marginals import cells_table
-from sfumato.methods.publish.marginals.column_sets import read_column_sets, table_name
+from sfumato.methods.publish.marginals import cells_table, read_column_sets, table_name
 from sfumato.methods.publish.measurement import (
     ColumnNorms,
     SingleNoise,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.data.counting.frequencies import Counter
     from sfumato.methods.method import Method
-    from sfumato.methods.publish.marginals.column_sets import Set
+    from sfumato.methods.publish.marginals import Set
     from sfumato.methods.publish.request import Request
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy

@@ -34,7 +34,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.marginals.strategy import MarginalStrategy
+    from sfumato.methods.publish.marginals import MarginalStrategy
 
 BOTH: list[dict[str, Any]] = [{"epsilon": 1}, {"rho": 1}]
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)
