@@ -26,7 +26,7 @@ from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.tree import blocks_of, checked
 from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.tree.regions import regions
-from sfumato.methods.publish.tree.search import TreeSearch
+from sfumato.methods.publish.tree_search import TreeSearch
 from sfumato.methods.publish.wavelet import halves, planned
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.privacy.mechanisms.spending import spendings

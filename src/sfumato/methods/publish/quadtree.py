@@ -14,8 +14,12 @@ from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.spatial import kdtree
 from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
 from sfumato.methods.publish.tree.method import StrategyMethod
-from sfumato.methods.publish.tree.search import SharedTree
-from sfumato.methods.publish.tree.shares import ShareProblem, block_sizes, starting_shares
+from sfumato.methods.publish.tree_search import (
+    SharedTree,
+    ShareProblem,
+    block_sizes,
+    starting_shares,
+)
 from sfumato.privacy.estimation.blocks import Nesting, spectrum
 from sfumato.privacy.mechanisms.spending import spendings
 

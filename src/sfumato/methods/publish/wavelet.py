@@ -24,7 +24,7 @@ from sfumato.methods.publish.tree import checked
 from sfumato.methods.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
 from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.tree.nominal import nominal_nestings
-from sfumato.methods.publish.tree.shares import exact
+from sfumato.methods.publish.tree_search import exact
 from sfumato.privacy.estimation.blocks import Nesting, assembled, spectrum, sum_neighbours
 from sfumato.privacy.mechanisms.base import widened
 from sfumato.privacy.mechanisms.spending import spendings

@@ -16,8 +16,7 @@ from sfumato.methods.publish.domain import MAX_CELLS, Domain
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.tree.blocks import BlockCounts
 from sfumato.methods.publish.tree.method import StrategyMethod
-from sfumato.methods.publish.tree.search import TreeSearch, nestings_of
-from sfumato.methods.publish.tree.shares import exact
+from sfumato.methods.publish.tree_search import TreeSearch, exact, nestings_of
 from sfumato.privacy.estimation.blocks import Nesting
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.tree.search import SharedTree
+    from sfumato.methods.publish.tree_search import SharedTree
     from sfumato.privacy.estimation.blocks import Level
 
 MAX_COLUMNS = 10

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.methods.publish.measurement import noise_name
-from sfumato.methods.publish.tree.shares import precisions
+from sfumato.methods.publish.tree_search import precisions
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.estimation.blocks import (
     assembled,

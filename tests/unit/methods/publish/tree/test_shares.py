@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sfumato.data.schema.unit import Sensitivity
-from sfumato.methods.publish.tree.search import TreeSearch, nestings_of
-from sfumato.methods.publish.tree.shares import (
+from sfumato.methods.publish.tree_search import (
     LEAST_LEAF_SHARE,
     ShareProblem,
+    TreeSearch,
     block_sizes,
     exact,
+    nestings_of,
     starting_shares,
 )
 from sfumato.privacy.estimation.blocks import Nesting, spectrum
