@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.publish.auto import WorkloadAnswers
-    from sfumato.methods.publish.tree.method import StrategyMethod
+    from sfumato.methods.publish.strategy import StrategyMethod
 
 
 def rows() -> list[dict[str, object]]:

@@ -19,9 +19,8 @@ from tests.fixtures.counts import request_for, whole_numbers
 
 from sfumato.methods.publish import auto, quadtree, wavelet
 from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.strategy import BlockCounts, MeasuredLevel, StrategyMethod
 from sfumato.methods.publish.tree import step_shares
-from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
-from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.wavelet import Contrasts, uniform
 from sfumato.privacy.estimation.blocks import Nesting, balanced, spectrum
 from sfumato.privacy.estimation.boxes import box_sums
@@ -30,7 +29,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.tree.blocks import DiagonalStrategy
+    from sfumato.methods.publish.strategy import DiagonalStrategy
     from sfumato.privacy.estimation.blocks import Level
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "data" / "dp" / "range_errors.json"

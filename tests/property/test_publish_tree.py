@@ -14,13 +14,13 @@ from tests.fixtures.publications import measured_by_plan
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.publish import quadtree, wavelet
 from sfumato.methods.publish import tree as kind
-from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
+from sfumato.methods.publish.strategy import BlockCounts, MeasuredLevel
 from sfumato.privacy.estimation.blocks import Nesting, balanced, variances
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.publish.tree.method import StrategyMethod
+    from sfumato.methods.publish.strategy import StrategyMethod
 
 UNITS: list[Unit] = [
     Rows(),

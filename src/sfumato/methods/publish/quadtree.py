@@ -12,8 +12,8 @@ from sfumato.methods import options
 from sfumato.methods.publish.domain import MAX_CELLS
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.spatial import kdtree
+from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
-from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.tree_search import (
     SharedTree,
     ShareProblem,

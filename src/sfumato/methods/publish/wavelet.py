@@ -20,9 +20,8 @@ import numpy as np
 from sfumato.methods import options
 from sfumato.methods.publish.measurement import ColumnNorms, noise_name
 from sfumato.methods.publish.postprocess import public_total
+from sfumato.methods.publish.strategy import DiagonalStrategy, MeasuredLevel, StrategyMethod
 from sfumato.methods.publish.tree import checked
-from sfumato.methods.publish.tree.blocks import DiagonalStrategy, MeasuredLevel
-from sfumato.methods.publish.tree.method import StrategyMethod
 from sfumato.methods.publish.tree.nominal import nominal_nestings
 from sfumato.methods.publish.tree_search import exact
 from sfumato.privacy.estimation.blocks import Nesting, assembled, spectrum, sum_neighbours

@@ -22,7 +22,7 @@ from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.publish.tree.method import StrategyMethod
+    from sfumato.methods.publish.strategy import StrategyMethod
 
 ILLS = ["flu", "cold", "angina", "stroke", "gout"]
 GROUPS = {

@@ -14,8 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods import options
 from sfumato.methods.publish.domain import MAX_CELLS, Domain
 from sfumato.methods.publish.postprocess import public_total
-from sfumato.methods.publish.tree.blocks import BlockCounts
-from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.strategy import BlockCounts, StrategyMethod
 from sfumato.methods.publish.tree_search import TreeSearch, exact, nestings_of
 from sfumato.privacy.estimation.blocks import Nesting
 from sfumato.privacy.mechanisms.spending import spendings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.methods.publish.tree.blocks import BlockCounts, MeasuredLevel
+from sfumato.methods.publish.strategy import BlockCounts, MeasuredLevel
 from sfumato.privacy.estimation.blocks import (
     Nesting,
     assembled,

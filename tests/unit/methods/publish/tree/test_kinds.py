@@ -14,14 +14,14 @@ from sfumato.errors import ParameterError
 from sfumato.methods.publish import quadtree
 from sfumato.methods.publish import tree as kind
 from sfumato.methods.publish.kinds import prepare as prepare_kind
-from sfumato.methods.publish.tree.blocks import BlockCounts
+from sfumato.methods.publish.strategy import BlockCounts
 from sfumato.privacy.accounting.events import Composed, GaussianNoise, LaplaceNoise
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.publish.tree.method import StrategyMethod
+    from sfumato.methods.publish.strategy import StrategyMethod
 
 RANGES = np.array([[[0, 3]], [[2, 9]], [[5, 5]]])
 BOXES = np.array([[[0, 3], [1, 5]], [[2, 9], [0, 0]], [[5, 5], [3, 3]], [[0, 9], [0, 6]]])

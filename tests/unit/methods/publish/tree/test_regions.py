@@ -10,7 +10,7 @@ import pytest
 from tests.fixtures.counts import agrees, frequencies, request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours
-from sfumato.methods.publish.tree.method import StrategyMethod
+from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree.regions import Regions, best_strategy, regions
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
