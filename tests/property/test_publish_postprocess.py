@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from sfumato.methods.publish.postprocess import postprocess
-from sfumato.methods.publish.tree.nominal import NominalNesting
+from sfumato.methods.publish.wavelet import NominalNesting
 from sfumato.privacy.estimation.blocks import Nesting
 from sfumato.privacy.estimation.trees import generations, nearest
 
