@@ -22,8 +22,8 @@ from sfumato.data.counting.axes import Listed
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.publish import auto, quadtree, wavelet
 from sfumato.methods.publish import tree as kind
+from sfumato.methods.publish.regions import Regions
 from sfumato.methods.publish.strategy import StrategyMethod
-from sfumato.methods.publish.tree.regions import Regions
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.entropy import SeededEntropy

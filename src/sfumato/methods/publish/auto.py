@@ -23,9 +23,9 @@ from sfumato.methods.publish.measurement import (
     noise_name,
 )
 from sfumato.methods.publish.postprocess import public_total
+from sfumato.methods.publish.regions import regions
 from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree import blocks_of, checked
-from sfumato.methods.publish.tree.regions import regions
 from sfumato.methods.publish.tree_search import TreeSearch
 from sfumato.methods.publish.wavelet import halves, planned
 from sfumato.privacy.estimation.boxes import box_sums

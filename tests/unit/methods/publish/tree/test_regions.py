@@ -10,8 +10,8 @@ import pytest
 from tests.fixtures.counts import agrees, frequencies, request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours
+from sfumato.methods.publish.regions import Regions, best_strategy, regions
 from sfumato.methods.publish.strategy import StrategyMethod
-from sfumato.methods.publish.tree.regions import Regions, best_strategy, regions
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy

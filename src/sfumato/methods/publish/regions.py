@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Objective = Callable[[Matrix], tuple[float, Matrix]]
 
+
 _ROUNDS, _LEAST_ROUNDS = 150, 30
 # So many cells are few: descent from every start takes less than a second.
 _FEW_CELLS = 96
