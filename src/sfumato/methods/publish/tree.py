@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.tree_search import SharedTree
     from sfumato.privacy.estimation.blocks import Level
 
+
 MAX_COLUMNS = 10
 _FINE = 1 << 40
 
