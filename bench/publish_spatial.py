@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.spatial.decomposition import Decomposition
+    from sfumato.methods.publish.spatial_tree import Decomposition
 
     Ask = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 

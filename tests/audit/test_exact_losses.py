@@ -20,7 +20,7 @@ from tests.fixtures.counts import frequencies, request_for, whole_numbers
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.publish import mwem, quantiles
 from sfumato.methods.publish.spatial import adaptive_grid, kdtree
-from sfumato.methods.publish.spatial.growth import Growth
+from sfumato.methods.publish.spatial_tree import Growth
 from sfumato.testing.audit import largest_loss
 
 REPLACED = Rows(relation=Neighbours.REPLACE_ONE)

@@ -18,7 +18,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.publish import kinds
 from sfumato.methods.publish.request import Request
-from sfumato.methods.publish.spatial.decomposition import Decomposition
+from sfumato.methods.publish.spatial_tree import Decomposition
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.audit import Audit, audit

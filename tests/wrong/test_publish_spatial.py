@@ -16,9 +16,9 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows
 from sfumato.methods.publish.request import Request
 from sfumato.methods.publish.spatial import adaptive_grid, kdtree, privtree
-from sfumato.methods.publish.spatial.growth import Growth
 from sfumato.methods.publish.spatial.kdtree import Medians
 from sfumato.methods.publish.spatial.privtree import PrivTree
+from sfumato.methods.publish.spatial_tree import Growth
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.spatial.decomposition import Decomposition
+    from sfumato.methods.publish.spatial_tree import Decomposition
     from sfumato.privacy.noise.entropy import Entropy
 
 ONE = Pure(epsilon=Fraction(1))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.publish.spatial.growth import Division
+    from sfumato.methods.publish.spatial_tree import Division
 
 Method = Callable[[Any], object]
 """Runs a method on a table; its result is ignored."""

@@ -13,8 +13,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods import options
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import check
-from sfumato.methods.publish.spatial.decomposition import Decomposition
-from sfumato.methods.publish.spatial.growth import MAX_BOXES, Space
+from sfumato.methods.publish.spatial_tree import MAX_BOXES, Decomposition, Space
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.spatial.growth import Growth
+    from sfumato.methods.publish.spatial_tree import Growth
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

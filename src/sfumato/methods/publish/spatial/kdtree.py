@@ -15,14 +15,15 @@ import numpy as np
 from sfumato.methods import options
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import check
-from sfumato.methods.publish.spatial.decomposition import (
+from sfumato.methods.publish.spatial_tree import (
+    MAX_BOXES,
     USUAL_HEIGHT,
     Decomposition,
+    Space,
     level_shares,
     middle,
     price_share,
 )
-from sfumato.methods.publish.spatial.growth import MAX_BOXES, Space
 from sfumato.privacy.accounting.events import Composed, ExponentialChoice
 from sfumato.privacy.mechanisms.spending import spendings
 from sfumato.privacy.noise.selection import choose_within, uniform_below
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.spatial.growth import Division, Growth
+    from sfumato.methods.publish.spatial_tree import Division, Growth
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.estimation.trees import BoxTree
     from sfumato.privacy.mechanisms.spending import Noise, Spending

@@ -14,8 +14,7 @@ import numpy as np
 
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import check
-from sfumato.methods.publish.spatial.decomposition import Decomposition, price_share
-from sfumato.methods.publish.spatial.growth import Space
+from sfumato.methods.publish.spatial_tree import Decomposition, Space, price_share
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.accounting.events import Composed, PureEvent
 from sfumato.privacy.mechanisms.spending import spendings
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.spatial.growth import Growth
+    from sfumato.methods.publish.spatial_tree import Growth
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.estimation.trees import BoxTree
     from sfumato.privacy.noise.entropy import Entropy

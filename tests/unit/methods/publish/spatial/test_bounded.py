@@ -11,7 +11,6 @@ import pytest
 import sfumato as sf
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
 from sfumato.methods.publish.kinds import prepare
-from sfumato.methods.publish.spatial import growth
 from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.spatial.growth import MAX_POINTS, Growth, Space
+from sfumato.methods.publish.spatial_tree import MAX_POINTS, Growth, Space
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 

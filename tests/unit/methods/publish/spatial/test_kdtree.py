@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.publish.spatial.growth import Division
 from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.methods.publish.spatial_tree import Division
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

@@ -15,7 +15,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods.publish import kinds
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance
 from sfumato.methods.publish.spatial import kdtree
-from sfumato.methods.publish.spatial.decomposition import Decomposition
+from sfumato.methods.publish.spatial_tree import Decomposition
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_guarantee
 from sfumato.privacy.estimation.trees import LeastSquares

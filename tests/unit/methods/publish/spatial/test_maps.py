@@ -15,8 +15,8 @@ from sfumato.data.counting.axes import Grid, Listed
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.spatial.growth import Space
 from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.methods.publish.spatial_tree import Space
 from sfumato.privacy.estimation.trees import BoxTree
 
 LONGITUDE = Grid("lon", Kind.REAL, Bounds(Decimal(-10), Decimal(10), Decimal("0.1")), True)
