@@ -14,9 +14,9 @@ from sfumato.data.counting.axes import Axis, Grid
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.publish.kdtree import Medians
 from sfumato.methods.publish.request import Request
 from sfumato.methods.publish.spatial import privtree
-from sfumato.methods.publish.spatial.kdtree import Medians
 from sfumato.privacy.accounting.price import price
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods import options
+from sfumato.methods.publish import kdtree
 from sfumato.methods.publish.domain import MAX_CELLS
 from sfumato.methods.publish.postprocess import public_total
-from sfumato.methods.publish.spatial import kdtree
 from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
 from sfumato.methods.publish.tree_search import (
@@ -24,8 +24,8 @@ from sfumato.privacy.estimation.blocks import Nesting, spectrum
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:
+    from sfumato.methods.publish.kdtree import KdTree
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.spatial.kdtree import KdTree
     from sfumato.privacy.mechanisms.spending import Spending
 
 

@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sfumato.methods.publish.spatial import kdtree
-from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.methods.publish import kdtree
+from sfumato.methods.publish.kdtree import Medians
 from sfumato.privacy.mechanisms import quantile
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.quantile import Quantile

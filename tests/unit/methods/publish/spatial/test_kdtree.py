@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.publish.spatial.kdtree import Medians
+from sfumato.methods.publish.kdtree import Medians
 from sfumato.methods.publish.spatial_tree import Division
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy

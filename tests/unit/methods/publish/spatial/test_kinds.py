@@ -12,9 +12,8 @@ from tests.fixtures.publications import grow_copies
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import kinds
+from sfumato.methods.publish import kdtree, kinds
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance
-from sfumato.methods.publish.spatial import kdtree
 from sfumato.methods.publish.spatial_tree import Decomposition
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_guarantee

@@ -10,9 +10,8 @@ from tests.fixtures.counts import frequencies, request_for, whole_numbers
 from tests.fixtures.publications import grow_copies
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import auto, kinds, quadtree
+from sfumato.methods.publish import auto, kdtree, kinds, quadtree
 from sfumato.methods.publish.request import AnswersRanges, BoundsUnevenness, EstimatesVariance
-from sfumato.methods.publish.spatial import kdtree
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.privacy.estimation.trees import LeastSquares
 from sfumato.testing.entropy import SeededEntropy
