@@ -14,15 +14,15 @@ from sfumato.data.counting.axes import Axis, Grid
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Rows
+from sfumato.methods.publish import privtree
 from sfumato.methods.publish.kdtree import Medians
 from sfumato.methods.publish.request import Request
-from sfumato.methods.publish.spatial import privtree
 from sfumato.privacy.accounting.price import price
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.spatial.privtree import PrivTree
+    from sfumato.methods.publish.privtree import PrivTree
 
 SIZE = 6
 EPSILONS = st.sampled_from(["0.01", "0.1", "1", "3", "10"])

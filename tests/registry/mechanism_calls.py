@@ -19,8 +19,8 @@ from sfumato.data.schema.unit import Neighbours
 from sfumato.methods.graph.edge_mechanisms import LadderCount, SmoothCount
 from sfumato.methods.publish.dawa import Dawa
 from sfumato.methods.publish.kdtree import Medians, _ranges
+from sfumato.methods.publish.privtree import PrivTree
 from sfumato.methods.publish.sparse import PrioritySample, ThresholdFilter
-from sfumato.methods.publish.spatial.privtree import PrivTree
 from sfumato.privacy.accounting.events import (
     Event,
     ExponentialChoice,
