@@ -18,9 +18,8 @@ from sfumato.data.counting.grouping import group
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.publish import kdtree, privtree
+from sfumato.methods.publish import adaptive_grid, kdtree, privtree
 from sfumato.methods.publish.request import Request
-from sfumato.methods.publish.spatial import adaptive_grid
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.entropy import SystemEntropy

@@ -18,8 +18,7 @@ import pytest
 from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.publish import kdtree, mwem, quantiles
-from sfumato.methods.publish.spatial import adaptive_grid
+from sfumato.methods.publish import adaptive_grid, kdtree, mwem, quantiles
 from sfumato.methods.publish.spatial_tree import Growth
 from sfumato.testing.audit import largest_loss
 

@@ -14,11 +14,10 @@ from sfumato.data.counting.axes import Axis, Grid
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.publish import kdtree, privtree
+from sfumato.methods.publish import adaptive_grid, kdtree, privtree
 from sfumato.methods.publish.kdtree import Medians
 from sfumato.methods.publish.privtree import PrivTree
 from sfumato.methods.publish.request import Request
-from sfumato.methods.publish.spatial import adaptive_grid
 from sfumato.methods.publish.spatial_tree import Growth
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 
+
 _SHARES = (Fraction(1, 50), Fraction(49, 100), Fraction(49, 100))
 # The constant c of the paper: rows times epsilon that one cell of the best even grid holds.
 _ROWS_A_CELL = 10
