@@ -20,7 +20,7 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
-from sfumato.methods.publish.spatial.maps import smallest, to_geojson
+from sfumato.methods.publish.box_maps import smallest, to_geojson
 from sfumato.release.output import output_files
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps

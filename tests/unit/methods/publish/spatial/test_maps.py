@@ -15,7 +15,7 @@ from sfumato.data.counting.axes import Grid, Listed
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.spatial.maps import nearest, smallest, to_geojson
+from sfumato.methods.publish.box_maps import nearest, smallest, to_geojson
 from sfumato.methods.publish.spatial_tree import Space
 from sfumato.privacy.estimation.trees import BoxTree
 
