@@ -26,7 +26,7 @@ from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.counts import prepare_itemsets
 from sfumato.methods.itemsets.privbasis import PrivBasis
 from sfumato.methods.itemsets.transactions import Profiles
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.spending import spendings
 from sfumato.privacy.noise.entropy import SystemEntropy

@@ -25,7 +25,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.graph import synthesize
 from sfumato.methods.graph.edge_mechanisms import LadderCount
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.methods.graph.synthesize import GraphTwin
-    from sfumato.methods.publish.form_kinds import FormRows
+    from sfumato.methods.publish.request import FormRows
 
 Ties = frozenset[tuple[int, int]]
 Kinds = tuple[str | None, ...]

@@ -18,7 +18,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.row_forms import Points
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.methods.trajectory import counts, measurement
 from sfumato.methods.trajectory.paths import Paths
 from sfumato.privacy.accounting.price import price

@@ -19,7 +19,7 @@ from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.itemsets import counts, ratings
 from sfumato.methods.itemsets.counts import KeyNoise
 from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+from sfumato.methods.publish.request import FormRequest, FormRows
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.laplace import Geometric

@@ -22,10 +22,9 @@ from sfumato.methods.options import several
 from sfumato.methods.publish import kinds
 from sfumato.methods.publish.box_maps import nearest, smallest, to_geojson
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.form_kinds import FormRequest, form_of
 from sfumato.methods.publish.kinds import Publication
 from sfumato.methods.publish.page import table_blocks
-from sfumato.methods.publish.request import Request, to_codes
+from sfumato.methods.publish.request import FormRequest, Request, form_of, to_codes
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.open_table import read_workload

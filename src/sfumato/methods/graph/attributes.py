@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.column import Column
     from sfumato.methods.graph.simple_graph import Graph
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
 
 
 # So many combinations of values nodes may have: pairs of them are what is counted.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

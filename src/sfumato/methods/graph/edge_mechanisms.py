@@ -20,7 +20,7 @@ from sfumato.privacy.noise.selection import uniform_integers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.methods.publish.form_kinds import FormRequest
+    from sfumato.methods.publish.request import FormRequest
     from sfumato.privacy.noise.entropy import Entropy
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.methods.graph.simple_graph import Graph
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

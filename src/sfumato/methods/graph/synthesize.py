@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.methods.graph.attributes import NodeTable
     from sfumato.methods.graph.simple_graph import Graph
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

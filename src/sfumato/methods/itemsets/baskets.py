@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Grid
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.unit import Entity
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
 
 
 _BLOCK = 1 << 23

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Entity
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.itemsets.counts import KeyNoise, Payment
     from sfumato.methods.itemsets.privbasis import NoisySupports, Support
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

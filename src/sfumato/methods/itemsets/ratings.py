@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.itemsets.baskets import HeldItems
     from sfumato.methods.itemsets.counts import KeyNoise
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy

@@ -27,7 +27,7 @@ from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.transactions import RowSets
 from sfumato.methods.learn.model import Model
 from sfumato.methods.options import whole
-from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+from sfumato.methods.publish.request import FormRequest, FormRows
 from sfumato.privacy.mechanisms.spending import spendings
 
 if TYPE_CHECKING:

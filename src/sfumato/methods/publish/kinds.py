@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.data.counting.axes import Axis
-    from sfumato.methods.publish.form_kinds import FormRequest
+    from sfumato.methods.publish.request import FormRequest
 
 _NUMBER = 8
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.methods.trajectory.paths import Paths
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.mechanisms.spending import Noise

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.row_forms import Points
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.publish.form_kinds import FormRows
+    from sfumato.methods.publish.request import FormRows
 
 _COORDINATES = ("sf_x", "sf_y")
 _NAMES = ("sf_path", "sf_time", *_COORDINATES)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+    from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.noise.entropy import Entropy

@@ -24,7 +24,7 @@ from sfumato.methods.itemsets import synthesize as baskets
 from sfumato.methods.itemsets.baskets import ItemFacts, held_items
 from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+from sfumato.methods.publish.request import FormRequest, FormRows
 from sfumato.methods.trajectory import synthesize as paths
 from sfumato.methods.trajectory.point_reader import read_paths
 from sfumato.privacy.accounting.price import price

@@ -14,7 +14,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.graph import synthesize
 from sfumato.methods.method import Dataset, KindPlan
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 

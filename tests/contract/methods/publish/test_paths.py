@@ -15,7 +15,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.methods.trajectory import synthesize
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy

@@ -22,7 +22,7 @@ from sfumato.methods.itemsets.transactions import PersonSets
 from sfumato.methods.learn import rules
 from sfumato.methods.learn.request import Learning, LearningRequest
 from sfumato.methods.method import Dataset, KindPlan
-from sfumato.methods.publish.form_kinds import FormRequest
+from sfumato.methods.publish.request import FormRequest
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 

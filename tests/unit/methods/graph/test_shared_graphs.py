@@ -18,7 +18,7 @@ from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
-    from sfumato.methods.publish.form_kinds import FormRequest
+    from sfumato.methods.publish.request import FormRequest
 
 FOLDER = Path(__file__).parents[5] / "shared" / "data" / "graphs"
 FIGURES = {

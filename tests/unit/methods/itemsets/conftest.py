@@ -14,7 +14,7 @@ from sfumato.data.schema.row_forms import Items
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormRequest, FormRows
+from sfumato.methods.publish.request import FormRequest, FormRows
 from sfumato.privacy.accounting.price import price
 
 if TYPE_CHECKING:

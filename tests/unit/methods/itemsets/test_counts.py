@@ -24,7 +24,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from tests.unit.methods.itemsets.conftest import MakeRequest, MakeRows
 
-    from sfumato.methods.publish.form_kinds import FormRequest
+    from sfumato.methods.publish.request import FormRequest
 
 SHOP = [list("abc"), list("ab"), list("ac"), ["a"], list("bd")]
 

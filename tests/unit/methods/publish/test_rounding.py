@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.publish.rounding import readable
+from sfumato.methods.publish.request import readable
 
 SD = st.floats(0.01, 1e6)
 FIGURES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)

@@ -19,7 +19,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.method import Dataset
-from sfumato.methods.publish.form_kinds import FormRows
+from sfumato.methods.publish.request import FormRows
 from sfumato.methods.trajectory.cells import Box
 from sfumato.methods.trajectory.generate import made_up
 from sfumato.methods.trajectory.point_reader import moments, read_paths

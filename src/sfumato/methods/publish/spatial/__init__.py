@@ -1,1 +1,0 @@
-"""Private spatial decompositions: trees of boxes that follow the data, with noisy counts."""
