@@ -16,7 +16,7 @@ from sfumato.data.counting.axes import Axis, Grid
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.publish import kinds
+from sfumato.methods.publish import publication
 from sfumato.methods.publish.request import Request
 from sfumato.methods.publish.spatial_tree import Decomposition
 from sfumato.privacy.accounting.losses import Pure
@@ -42,7 +42,7 @@ def made(kind: str, sizes: tuple[int, ...], unit: Unit, options: dict[str, Any])
         for name, size in zip("xy", sizes, strict=False)
     )
     request = Request(dataset="people", axes=axes, unit=unit, price=price(epsilon=EPSILON))
-    method = kinds.prepare(kind, request, options).method
+    method = publication.prepare(kind, request, options).method
     assert isinstance(method, Decomposition)
     return method
 

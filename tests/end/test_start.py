@@ -34,7 +34,7 @@ print(*sorted(sys.modules), sep="\\n", file=sys.stderr)
 HEAVY = ("scipy", "vl_convert", "jinja2", "psycopg", "pyspark", "polars", "matplotlib", "pandas")
 OTHERS = (
     *(
-        "sfumato.methods.publish.kinds",
+        "sfumato.methods.publish.publication",
         "sfumato.anonymize.search",
         "sfumato.demo",
         "sfumato.data.inspection",

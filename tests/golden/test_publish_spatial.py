@@ -16,7 +16,7 @@ from sfumato.data.counting.grouping import group
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.publish import kinds
+from sfumato.methods.publish import publication
 from sfumato.methods.publish.request import AnswersRanges, Request
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.estimation.boxes import box_sums
@@ -57,7 +57,7 @@ def ranges(degrees: tuple[float, float], truth: NDArray[np.float64]) -> NDArray[
 def error(kind: str, counts: Frequencies, boxes: NDArray[np.int64], **options: object) -> float:
     """The median relative error over three releases."""
     request = Request(dataset="places", axes=counts.axes, unit=Rows(), price=price(epsilon="0.5"))
-    method = kinds.prepare(kind, request, options).method
+    method = publication.prepare(kind, request, options).method
     assert isinstance(method, AnswersRanges)
     true = box_sums(counts.dense().astype(np.float64), boxes)
     found = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.fixtures.counts import frequencies, request_for, whole_numbers
 
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
-from sfumato.methods.publish.kinds import prepare
+from sfumato.methods.publish.publication import prepare
 from sfumato.privacy.mechanisms.base import widened
 from sfumato.privacy.mechanisms.quantile import Counted, Quantile
 from sfumato.testing.entropy import SeededEntropy

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.methods.method import Dataset, Plan
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRun
-    from sfumato.methods.publish.kinds import Publication
+    from sfumato.methods.publish.publication import Publication
     from sfumato.methods.query.answer.explain import Explanation
     from sfumato.methods.query.answer.question import Question
     from sfumato.methods.query.sql.tables import Catalogue

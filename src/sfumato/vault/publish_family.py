@@ -19,11 +19,11 @@ from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
 from sfumato.methods.kinds import kind_named
 from sfumato.methods.options import several
-from sfumato.methods.publish import kinds
+from sfumato.methods.publish import publication
 from sfumato.methods.publish.box_maps import nearest, smallest, to_geojson
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.kinds import Publication
 from sfumato.methods.publish.page import table_blocks
+from sfumato.methods.publish.publication import Publication
 from sfumato.methods.publish.request import FormRequest, Request, form_of, to_codes
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.release.files_in_use import vault_files_around
@@ -119,7 +119,7 @@ def prepare(
         what = f"A publication of kind {quoted(kind)}"
         refuse_useless(what, useless)
         request = form_request(facts, offer, found.form, what)
-        return kinds.prepare_form(kind, request, options)
+        return publication.prepare_form(kind, request, options)
     if columns is None:
         raise ParameterError(
             "columns_invalid",
@@ -192,7 +192,7 @@ def _of_columns(
         },
         postprocess=several(postprocess, "postprocess") if postprocess else (),
     )
-    return kinds.prepare(kind, request, options)
+    return publication.prepare(kind, request, options)
 
 
 def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:

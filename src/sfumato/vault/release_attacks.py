@@ -17,7 +17,7 @@ from sfumato.attack.requirements import TriedAttacks, check, check_paid, read_re
 from sfumato.data.schema.column import Role
 from sfumato.errors import PolicyError, option
 from sfumato.methods.method import KindPlan
-from sfumato.methods.publish.kinds import Publication
+from sfumato.methods.publish.publication import Publication
 from sfumato.methods.synth.request import SynthesisRequest
 from sfumato.vault.answer import Answer
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.exact_numbers import Number
-    from sfumato.methods.publish.kinds import Publication
+    from sfumato.methods.publish.publication import Publication
     from sfumato.methods.query.answer.explain import Explanation
     from sfumato.operations.feeds import Feeds
     from sfumato.operations.fields import Request

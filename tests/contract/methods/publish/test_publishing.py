@@ -13,7 +13,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.method import Dataset
-from sfumato.methods.publish.kinds import prepare
+from sfumato.methods.publish.publication import prepare
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy

@@ -20,7 +20,7 @@ from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.errors import ParameterError
 from sfumato.methods.publish.dawa import Dawa, _unevenness, prepare
 from sfumato.methods.publish.histogram import prepare as histogram
-from sfumato.methods.publish.kinds import Publication
+from sfumato.methods.publish.publication import Publication
 from sfumato.methods.publish.request import PredictsVariance
 from sfumato.privacy.accounting.events import Composed, LaplaceNoise, PureEvent
 from sfumato.testing.entropy import SeededEntropy

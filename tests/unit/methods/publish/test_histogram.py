@@ -21,7 +21,7 @@ from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
 from sfumato.methods.publish.histogram import Histogram, prepare, unbiased
-from sfumato.methods.publish.kinds import prepare as publication
+from sfumato.methods.publish.publication import prepare as publication
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance, Request
 from sfumato.privacy.accounting.events import GaussianNoise, LaplaceNoise
 from sfumato.privacy.accounting.price import price

@@ -13,7 +13,7 @@ from sfumato.data.schema.unit import Rows, Sensitivity
 from sfumato.errors import ParameterError
 from sfumato.methods import options
 from sfumato.methods.publish.catalogue import KINDS
-from sfumato.methods.publish.kinds import prepare
+from sfumato.methods.publish.publication import prepare
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.losses import spendable_rho
 from sfumato.privacy.accounting.price import price

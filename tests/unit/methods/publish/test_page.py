@@ -23,7 +23,7 @@ from sfumato.vault.publish_family import check_targets
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.methods.publish.kinds import Publication
+    from sfumato.methods.publish.publication import Publication
 
 NEW_YEAR = date(2026, 1, 1)
 COLUMNS: dict[str, tuple[sf.Kind, sf.Bounds | sf.Values | None, list[object]]] = {

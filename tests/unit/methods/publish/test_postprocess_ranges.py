@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.counts import agrees, frequencies, request_for, whole_numbers
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import kinds
+from sfumato.methods.publish import publication
 from sfumato.methods.publish.postprocess import unstated
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance
 from sfumato.privacy.estimation.boxes import box_sums
@@ -20,7 +20,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.publish.kinds import Publication
+    from sfumato.methods.publish.publication import Publication
 
 LINE, PLANE = (300,), (24, 20)
 OF_A_LINE = ("auto", "histogram", "tree", "wavelet", "dawa", "fourier", "kdtree", "hybrid",
@@ -56,7 +56,7 @@ def boxes(shape: tuple[int, ...]) -> NDArray[np.int64]:
 @cache
 def publication(kind: str, shape: tuple[int, ...], steps: tuple[str, ...]) -> Publication:
     request = request_for(whole_numbers(*shape), epsilon="1/5", postprocess=steps)
-    return kinds.prepare(kind, request, {})
+    return publication.prepare(kind, request, {})
 
 
 @cache
@@ -79,7 +79,7 @@ def test_a_peak_of_a_histogram_stays() -> None:
     """35 deviations above its empty neighbours; sums of many cells would bury it in their noise."""
     shape = (20_000,)
     request = request_for(whole_numbers(*shape), epsilon="1/100", postprocess=("nonnegative",))
-    made = kinds.prepare("histogram", request, {}).method
+    made = publication.prepare("histogram", request, {}).method
     assert isinstance(made, AnswersRanges)
     peak: NDArray[np.int64] = np.zeros(shape, dtype=np.int64)
     peak[7_000] = 5_000
@@ -107,7 +107,7 @@ def test_a_cluster_in_a_tree_keeps_its_rows(total: int | None) -> None:
     cells, asked = rows("clustered", shape), boxes(shape)
     request = request_for(whole_numbers(*shape), epsilon=1, postprocess=steps)
     options = {} if total is None else {"total": total}
-    made = kinds.prepare("tree", request, options).method
+    made = publication.prepare("tree", request, options).method
     assert isinstance(made, AnswersRanges)
     assert isinstance(made, PredictsVariance)
     tables = made.release(frequencies(request.axes, cells), SeededEntropy(1))
@@ -135,7 +135,7 @@ def test_no_error_is_stated_after_it(kind: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("kind", ["auto", "histogram", "tree", "wavelet", "quadtree"])
 def test_without_it_what_is_stated_is_what_many_releases_show(kind: str) -> None:
     request = request_for(whole_numbers(8, 7), epsilon="1/5")
-    made, cells = kinds.prepare(kind, request, {}).method, rows("uniform", (8, 7))
+    made, cells = publication.prepare(kind, request, {}).method, rows("uniform", (8, 7))
     assert isinstance(made, AnswersRanges)
     assert isinstance(made, PredictsVariance)
     asked, counts = boxes((8, 7))[:20], frequencies(request.axes, cells)

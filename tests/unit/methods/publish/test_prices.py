@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.counts import request_for, whole_numbers
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.publish.kinds import prepare
+from sfumato.methods.publish.publication import prepare
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_guarantee
 from sfumato.privacy.accounting.losses import Pure

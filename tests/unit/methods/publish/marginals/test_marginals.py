@@ -22,8 +22,8 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.kinds import prepare as publication
 from sfumato.methods.publish.marginals import prepare
+from sfumato.methods.publish.publication import prepare as publication
 from sfumato.methods.publish.request import Request
 from sfumato.privacy.accounting.events import Composed, GaussianNoise, LaplaceNoise
 from sfumato.privacy.accounting.price import price

@@ -24,7 +24,7 @@ from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.kinds import prepare as publication
+from sfumato.methods.publish.publication import prepare as publication
 from sfumato.methods.publish.request import AnswersRanges, Request
 from sfumato.methods.publish.sparse import METHODS, PrioritySample, ThresholdFilter, prepare
 from sfumato.privacy.accounting.events import LaplaceNoise

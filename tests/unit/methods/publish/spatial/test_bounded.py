@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
-from sfumato.methods.publish.kinds import prepare
+from sfumato.methods.publish.publication import prepare
 from sfumato.privacy.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:

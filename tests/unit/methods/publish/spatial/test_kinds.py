@@ -12,7 +12,7 @@ from tests.fixtures.publications import grow_copies
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import kdtree, kinds
+from sfumato.methods.publish import kdtree, publication
 from sfumato.methods.publish.request import AnswersRanges, PredictsVariance
 from sfumato.methods.publish.spatial_tree import Decomposition
 from sfumato.privacy.accounting import zcdp
@@ -43,7 +43,7 @@ BOXES = np.array(
 
 
 def method(name: str, request: Request, **options: object) -> Decomposition:
-    made = kinds.prepare(name, request, options).method
+    made = publication.prepare(name, request, options).method
     assert isinstance(made, Decomposition)
     assert isinstance(made, AnswersRanges)
     return made
@@ -292,5 +292,5 @@ def test_what_cannot_be_is_refused(
     request_for: Callable[..., Request],
 ) -> None:
     with pytest.raises(ParameterError) as caught:
-        kinds.prepare(name, request_for(sizes), options)
+        publication.prepare(name, request_for(sizes), options)
     assert caught.value.code == code

@@ -10,7 +10,7 @@ from tests.fixtures.counts import frequencies, request_for, whole_numbers
 from tests.fixtures.publications import grow_copies
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish import auto, kdtree, kinds, quadtree
+from sfumato.methods.publish import auto, kdtree, publication, quadtree
 from sfumato.methods.publish.request import AnswersRanges, BoundsUnevenness, EstimatesVariance
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.privacy.estimation.trees import LeastSquares
@@ -47,7 +47,7 @@ def test_what_is_off_where_rows_lie_on_single_points_is_noise(
 ) -> None:
     """A tree of eight levels was off by thousands of rows at any epsilon."""
     request = request_for(whole_numbers(*shape), epsilon=1)
-    made, cells = kinds.prepare(name, request, {}).method, spikes(shape)
+    made, cells = publication.prepare(name, request, {}).method, spikes(shape)
     assert isinstance(made, AnswersRanges)
     assert isinstance(made, EstimatesVariance)
     boxes = beside(cells)
@@ -78,7 +78,7 @@ def test_who_says_when_to_stop_gets_no_more_boxes_than_can_be() -> None:
 def test_noise_and_unevenness_together_bound_every_error(name: str, epsilon: object) -> None:
     shape = (120, 90)
     request = request_for(whole_numbers(*shape), epsilon=epsilon)
-    made, cells = kinds.prepare(name, request, {}).method, spikes(shape, 300)
+    made, cells = publication.prepare(name, request, {}).method, spikes(shape, 300)
     cells[40:60, 30:50] += 2
     assert isinstance(made, AnswersRanges)
     assert isinstance(made, EstimatesVariance)
@@ -114,7 +114,7 @@ def test_blocks_and_regions_bound_what_lies_unevenly_in_them() -> None:
 
 
 def test_what_is_not_known_of_a_kind_is_refused() -> None:
-    made = kinds.prepare("fourier", request_for(whole_numbers(9)), {})
+    made = publication.prepare("fourier", request_for(whole_numbers(9)), {})
     with pytest.raises(ParameterError, match="unevenly") as refused:
         made.ranges_unevenness({}, np.array([[[0, 1]]]))
     assert refused.value.code == "ranges_not_answerable"

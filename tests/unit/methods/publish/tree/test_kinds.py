@@ -13,7 +13,7 @@ from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
 from sfumato.methods.publish import quadtree
 from sfumato.methods.publish import tree as kind
-from sfumato.methods.publish.kinds import prepare as prepare_kind
+from sfumato.methods.publish.publication import prepare as prepare_kind
 from sfumato.methods.publish.strategy import BlockCounts
 from sfumato.privacy.accounting.events import Composed, GaussianNoise, LaplaceNoise
 from sfumato.privacy.mechanisms.gaussian import Gaussian

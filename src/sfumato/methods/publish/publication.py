@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.methods.publish.request import FormRequest
 
+
 _NUMBER = 8
 
 
