@@ -54,7 +54,7 @@ def boxes(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 @cache
-def publication(kind: str, shape: tuple[int, ...], steps: tuple[str, ...]) -> Publication:
+def prepared(kind: str, shape: tuple[int, ...], steps: tuple[str, ...]) -> Publication:
     request = request_for(whole_numbers(*shape), epsilon="1/5", postprocess=steps)
     return publication.prepare(kind, request, {})
 
@@ -62,7 +62,7 @@ def publication(kind: str, shape: tuple[int, ...], steps: tuple[str, ...]) -> Pu
 @cache
 def error(kind: str, shape: tuple[int, ...], data: str, steps: tuple[str, ...]) -> float:
     """The root of the mean squared error of random ranges, over a few releases."""
-    made, asked = publication(kind, shape, steps), boxes(shape)
+    made, asked = prepared(kind, shape, steps), boxes(shape)
     assert isinstance(made.method, AnswersRanges)
     counts = frequencies(made.request.axes, rows(data, shape))
     truth = box_sums(rows(data, shape).astype(np.float64), asked)
@@ -117,7 +117,7 @@ def test_a_cluster_in_a_tree_keeps_its_rows(total: int | None) -> None:
 
 @pytest.mark.parametrize(("kind", "shape"), KINDS)
 def test_no_error_is_stated_after_it(kind: str, shape: tuple[int, ...]) -> None:
-    made, plain = publication(kind, shape, ("nonnegative",)), publication(kind, shape, ())
+    made, plain = prepared(kind, shape, ("nonnegative",)), publication(kind, shape, ())
     with pytest.raises(ParameterError, match="Publish without post-processing") as refused:
         made.ranges_stddev(boxes(shape))
     assert refused.value.code == "ranges_not_answerable"
