@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sfumato.methods.stream.method import StreamMethod
-    from sfumato.methods.stream.sensitivity import Norms
+    from sfumato.methods.stream.request import Norms
 
 Measured = list[tuple[Any, list[int]]]
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.methods.method import Dataset
     from sfumato.methods.stream.method import State, StepFigures, StreamMethod
-    from sfumato.methods.stream.request import StreamRequest
-    from sfumato.methods.stream.sensitivity import Participation
+    from sfumato.methods.stream.request import Participation, StreamRequest
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
 

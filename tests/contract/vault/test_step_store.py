@@ -14,7 +14,7 @@ from tests.contract.privacy.ledger.conftest import fresh_schema
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.methods.stream.sensitivity import Participation
+from sfumato.methods.stream.request import Participation
 from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import new_secret, write_secret
 from sfumato.vault.feeds.step_store import StepStore, StepTape, _StreamPeople

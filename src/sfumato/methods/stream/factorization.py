@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.methods.stream.sensitivity import Norms
+from sfumato.methods.stream.request import Norms
 from sfumato.privacy.mechanisms.base import narrow, widened
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.methods.stream.factorization import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, exact
 from sfumato.methods.stream.honaker import HonakerTree
 from sfumato.methods.stream.method import StepFigures
-from sfumato.methods.stream.sensitivity import Norms
+from sfumato.methods.stream.request import Norms
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.base import narrow
 

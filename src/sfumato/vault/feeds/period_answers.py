@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.method import AnswerSize, Dataset
-    from sfumato.methods.stream.sensitivity import Participation
+    from sfumato.methods.stream.request import Participation
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.chain import ChargeRequest
     from sfumato.privacy.ledger.records import BookState

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from sfumato.arrays import IntArray
-    from sfumato.methods.stream.sensitivity import Participation
+    from sfumato.methods.stream.request import Participation
     from sfumato.vault.config import Config
     from sfumato.vault.stream_charge import Arrival
 

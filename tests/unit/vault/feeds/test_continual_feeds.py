@@ -23,7 +23,7 @@ from sfumato.vault.stream_charge import Arrival, WholeStream
 if TYPE_CHECKING:
     from datetime import date
 
-    from sfumato.methods.stream.sensitivity import Participation
+    from sfumato.methods.stream.request import Participation
     from sfumato.vault.stream_charge import Reached
 
 
