@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods.stream.catalogue import prepare as best_counter
-from sfumato.methods.stream.options import of_cells, only
+from sfumato.methods.stream.method import of_cells, only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

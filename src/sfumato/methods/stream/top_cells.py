@@ -19,8 +19,7 @@ from sfumato.errors import ParameterError
 from sfumato.exact_numbers import integer_at_least
 from sfumato.methods.stream import histograms
 from sfumato.methods.stream.histograms import ranked
-from sfumato.methods.stream.method import StepFigures
-from sfumato.methods.stream.options import of_cells, only
+from sfumato.methods.stream.method import StepFigures, of_cells, only
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.sparse_vector import ABOVE, SparseVector, SparseVectorRun

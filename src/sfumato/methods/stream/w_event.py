@@ -17,8 +17,7 @@ from sfumato.arguments import one_of
 from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import integer_at_least, plain, store, store_positive
-from sfumato.methods.stream.method import StepFigures
-from sfumato.methods.stream.options import of_cells, only
+from sfumato.methods.stream.method import StepFigures, of_cells, only
 from sfumato.methods.stream.w_budget import PLANS, Presence
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.mechanisms.base import narrow
