@@ -16,8 +16,7 @@ import pytest
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.stream.catalogue import prepare
-from sfumato.methods.stream.factorization import DyadicTree, SquareRoot, level_norms
-from sfumato.methods.stream.honaker import HonakerTree
+from sfumato.methods.stream.factorization import DyadicTree, HonakerTree, SquareRoot, level_norms
 from sfumato.methods.stream.request import StreamRequest
 from sfumato.methods.stream.running_counts import RunningCounts, UnendingCounts
 from sfumato.privacy.accounting.price import price

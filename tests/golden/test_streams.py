@@ -9,8 +9,13 @@ import pytest
 
 from sfumato.data.schema.unit import Rows
 from sfumato.methods.stream.catalogue import prepare
-from sfumato.methods.stream.factorization import SCALE, DyadicTree, SquareRoot
-from sfumato.methods.stream.honaker import HonakerTree, block_variance
+from sfumato.methods.stream.factorization import (
+    SCALE,
+    DyadicTree,
+    HonakerTree,
+    SquareRoot,
+    block_variance,
+)
 from sfumato.methods.stream.request import StreamRequest
 from sfumato.methods.stream.running_counts import RunningCounts
 from sfumato.privacy.accounting.price import price

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.stream.factorization import LONGEST_ROOT, SCALE, DyadicTree, SquareRoot, exact
-from sfumato.methods.stream.honaker import HonakerTree
+from sfumato.methods.stream.factorization import (
+    LONGEST_ROOT,
+    SCALE,
+    DyadicTree,
+    HonakerTree,
+    SquareRoot,
+    exact,
+)
 from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.request import Norms
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.methods.stream.factorization import SquareRoot, exact, level_norms, scaled
-from sfumato.methods.stream.honaker import HonakerTree, block_variance, estimated
+from sfumato.methods.stream.factorization import (
+    HonakerTree,
+    SquareRoot,
+    block_variance,
+    estimated,
+    exact,
+    level_norms,
+    scaled,
+)
 from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, longest_root, step_figures
 from sfumato.privacy.mechanisms.base import narrow
 
