@@ -16,8 +16,7 @@ import pyarrow.csv as csv
 
 from sfumato.data.schema.unit import Rows
 from sfumato.exact_numbers import exact
-from sfumato.methods.stream.w_budget import PLANS, Presence
-from sfumato.methods.stream.w_event import WEvent
+from sfumato.methods.stream.w_event import PLANS, Presence, WEvent
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.noise.entropy import SystemEntropy
 

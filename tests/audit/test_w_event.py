@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
-from sfumato.methods.stream.w_budget import PLANS, BudgetAbsorption, Presence
-from sfumato.methods.stream.w_event import WEvent
+from sfumato.methods.stream.w_event import PLANS, BudgetAbsorption, Presence, WEvent
 from sfumato.testing.audit import largest_loss
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import pyarrow.csv as csv
 import pytest
 
 from sfumato.data.schema.unit import Rows
-from sfumato.methods.stream.w_budget import PLANS, Presence
-from sfumato.methods.stream.w_event import WEvent
+from sfumato.methods.stream.w_event import PLANS, Presence, WEvent
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.entropy import SeededEntropy
 

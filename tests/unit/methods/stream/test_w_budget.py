@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.stream.w_budget import (
+from sfumato.methods.stream.w_event import (
     LONGEST_WINDOW,
     PLANS,
     BudgetAbsorption,

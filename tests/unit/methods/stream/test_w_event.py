@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
-from sfumato.methods.stream.w_budget import PLANS, Presence
-from sfumato.methods.stream.w_event import REPEATED, WEvent
+from sfumato.methods.stream.w_event import PLANS, REPEATED, Presence, WEvent
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
