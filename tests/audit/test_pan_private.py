@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sfumato.methods.local.draws import happens
-from sfumato.methods.stream.pan_table import PanCells, PanTable
+from sfumato.methods.stream.pan_private import PanCells, PanTable
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.testing.audit import audit

@@ -15,7 +15,7 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.methods.stream.pan_file import load
-from sfumato.methods.stream.pan_table import PanTable
+from sfumato.methods.stream.pan_private import PanTable
 
 NEW = ("pan", "new", "seen.pan", "--people", "members.csv", "--column", "member", "--epsilon")
 

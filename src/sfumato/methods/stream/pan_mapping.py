@@ -31,8 +31,7 @@ import numpy as np
 from sfumato.errors import InternalError, ParameterError, SourceError
 from sfumato.exact_numbers import positive
 from sfumato.filesystem import PATIENCE_SECONDS, acquire_lock, release_lock, whole
-from sfumato.methods.stream.pan_private import PanPrivateHeavy, PanState
-from sfumato.methods.stream.pan_table import PanCells, PeopleSample
+from sfumato.methods.stream.pan_private import PanCells, PanPrivateHeavy, PanState, PeopleSample
 from sfumato.platform_support import NOT_INHERITED, needs_locks
 from sfumato.text import dumps
 

@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
 from sfumato.methods.stream import pan_file
 from sfumato.methods.stream.pan_mapping import MappedPan
-from sfumato.methods.stream.pan_table import PanTable
+from sfumato.methods.stream.pan_private import PanTable
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

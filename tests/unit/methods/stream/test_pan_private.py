@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.stream.pan_private import PanPrivateDensity, PanPrivateHeavy
-from sfumato.methods.stream.pan_table import PanCells, PanTable, PeopleSample
+from sfumato.methods.stream.pan_private import (
+    PanCells,
+    PanPrivateDensity,
+    PanPrivateHeavy,
+    PanTable,
+    PeopleSample,
+)
 from sfumato.testing.entropy import SeededEntropy
 
 PEOPLE = 200
