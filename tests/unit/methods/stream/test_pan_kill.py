@@ -17,7 +17,7 @@ import pytest
 from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
 from sfumato.methods.stream import pan_file
-from sfumato.methods.stream.pan_mapping import MappedPan
+from sfumato.methods.stream.pan_file import MappedPan
 from sfumato.methods.stream.pan_private import PanTable
 from sfumato.testing.entropy import SeededEntropy
 
