@@ -43,7 +43,7 @@ _BETA = 0.05
 _QUESTIONS = 1000
 
 
-def prepare(request: StreamRequest) -> TopCounts | TopChanges:
+def prepare_top(request: StreamRequest) -> TopCounts | TopChanges:
     """The largest cells: by running counts or, where `changes` bounds them, when they change."""
     only(request, TopCounts.name, "top", "changes", "margin", "counter")
     options = dict(request.options)
