@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
+from sfumato.methods.stream.histograms import TopChanges, lead
 from sfumato.methods.stream.request import StreamRequest
-from sfumato.methods.stream.top_cells import TopChanges, lead
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.sparse_vector import ABOVE

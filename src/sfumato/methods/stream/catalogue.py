@@ -19,7 +19,7 @@ AUTO = "auto"
 KINDS: dict[str, str] = {
     "w-event": "sfumato.methods.stream.w_event",
     "histogram": "sfumato.methods.stream.histograms",
-    "top": "sfumato.methods.stream.top_cells",
+    "top": "sfumato.methods.stream.histograms",
 }
 
 METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{factor}" for factor in FACTORS), *KINDS)

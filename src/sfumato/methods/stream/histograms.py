@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.data.schema.unit import count_sensitivity
 from sfumato.errors import ParameterError
+from sfumato.exact_numbers import integer_at_least
 from sfumato.methods.stream.catalogue import prepare as best_counter
-from sfumato.methods.stream.method import of_cells, only
+from sfumato.methods.stream.method import StepFigures, of_cells, only
+from sfumato.privacy.accounting.events import PureEvent
+from sfumato.privacy.mechanisms.laplace import Geometric
+from sfumato.privacy.mechanisms.sparse_vector import ABOVE, SparseVector, SparseVectorRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.stream.method import State, StepFigures, StreamMethod
+    from sfumato.methods.stream.method import State, StreamMethod
     from sfumato.methods.stream.request import StreamRequest
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.noise.entropy import Entropy
@@ -99,3 +108,206 @@ def ranked(figures: StepFigures, top: int) -> list[int]:
     """The cells of the largest counts as they were told, the largest first, of equals the first."""
     order = np.argsort(-figures.values.astype(np.float64), kind="stable")
     return [int(cell) for cell in order[:top]]
+
+
+# The largest cells of a stream, told after every period: from running counts, or when they
+# change.
+#
+# Cells are declared. Which of them are largest is read off noisy counts, which costs nothing
+# more.
+# Where the list changes rarely, it is cheaper to ask privately after every period whether it
+# still
+# holds, and to count anew only then.
+
+USUAL_TOP = 10
+_BETA = 0.05
+# Over so many periods without change the list is told anew in vain with a chance of 5 %.
+_QUESTIONS = 1000
+
+
+def prepare_top(request: StreamRequest) -> TopCounts | TopChanges:
+    """The largest cells: by running counts or, where `changes` bounds them, when they change."""
+    only(request, TopCounts.name, "top", "changes", "margin", "counter")
+    options = dict(request.options)
+    top = integer_at_least(options.get("top", USUAL_TOP), "top", least=1)
+    if top >= request.cells:
+        raise ParameterError(
+            "stream_invalid",
+            f"A list of the {top:,} largest of {request.cells:,} cells leaves none out. Ask for "
+            "fewer, or take method 'histogram'.",
+        )
+    if options.get("changes") is None:
+        inner = {"counter": options["counter"]} if "counter" in options else {}
+        return TopCounts(histograms.prepare(replace(request, options=inner)), top)
+    if request.window is not None:
+        raise ParameterError(
+            "stream_invalid",
+            "A list that is told when it changes is of all periods so far, not of a window. "
+            "Leave the window out, or leave changes out.",
+        )
+    changes = integer_at_least(options["changes"], "changes", least=1)
+    method = TopChanges(request, top, changes)
+    margin = options.get("margin")
+    if margin is None:
+        return method
+    return replace(method, asked=integer_at_least(margin, "margin", least=1))
+
+
+def listed(counts: StepFigures, cells: list[int], note: str = "") -> StepFigures:
+    """The cells of a list with their counts, of at least 1; all others are 0."""
+    values, stddev = np.zeros(len(counts.values)), np.zeros(len(counts.values))
+    values[cells] = np.maximum(counts.values[cells].astype(np.float64), 1)
+    stddev[cells] = counts.stddev[cells]
+    order = "largest first: cells " + ", ".join(map(str, cells))
+    return StepFigures(values, stddev, f"{order}; {note}" if note else order)
+
+
+def lead(running: NDArray[Any], cells: list[int]) -> int:
+    """By how much the largest cell outside a list passes the smallest inside."""
+    inside = np.zeros(len(running), dtype=bool)
+    inside[cells] = True
+    return int(max(running[~inside]) - min(running[inside]))
+
+
+@dataclass(frozen=True)
+class TopCounts:
+    """The largest cells by a running histogram.
+
+    *Guarantee*: that of the histogram: the list is made of its noisy counts alone.
+    *Sensitivity*: the histogram's.
+    *Error*: a cell can take a place of another whose count is within a few `stddev` of its own. The
+    counts of those listed are a little too large, as those are listed whose noise is.
+    *Edges*: of equal counts the first declared comes first; a count below 1 is told as 1.
+    *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; what is read off noisy counts is free.
+    """
+
+    histogram: RunningHistogram
+    top: int
+
+    name: ClassVar[str] = "top"
+    may_be_seized: ClassVar[bool] = False
+
+    @property
+    def event(self) -> Event:
+        """What all steps cost together."""
+        return self.histogram.event
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The histogram's, and how long the list is."""
+        return {**self.histogram.parameters, "top": self.top}
+
+    def variance(self, step: int) -> float | None:
+        """The histogram's, of every cell that is listed."""
+        return self.histogram.variance(step)
+
+    def begin(self, entropy: Entropy) -> State:
+        """The histogram's."""
+        return self.histogram.begin(entropy)
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
+        """The largest cells so far, and their counts."""
+        after, figures = self.histogram.step(state, counts, entropy)
+        return after, listed(figures, ranked(figures, self.top))
+
+
+@dataclass(frozen=True)
+class TopChanges:
+    """The largest cells, counted anew only when a cell outside has outgrown one of the list.
+
+    *Guarantee*: epsilon-differential privacy for all steps together, as many as there are. Half of
+    it is the sparse vector's, which asks after every period whether the list still holds and pays
+    for `changes` times that it does not; half buys that many fresh counts, and the first.
+    *Sensitivity*: L1 of a histogram of all rows of the stream by the unit, d. What is asked is by
+    how much the largest cell outside passes the smallest inside: one grows by what a person adds
+    outside, the other by what they add inside, so it moves by at most d.
+    *Error*: counts of a list are `changes` + 1 times as noisy as those of a single histogram, and
+    as old as the list. A cell may be missing from it as long as it leads by less than the margin
+    and a few scales of the sparse vector.
+    *Edges*: the first period is counted. When all changes are used up, the last list stays. The
+    state holds exact counts and the threshold's noise: it is as secret as the data.
+    *Reference*: Dwork, Naor, Reingold, Rothblum & Vadhan 2009; Lyu, Su & Li 2017, Algorithm 7.
+    """
+
+    request: StreamRequest
+    top: int
+    changes: int
+    asked: int | None = None
+
+    name: ClassVar[str] = "top"
+    may_be_seized: ClassVar[bool] = False
+
+    @cached_property
+    def _epsilon(self) -> Fraction:
+        return self.request.spendings[0].pure_epsilon()
+
+    @cached_property
+    def _moved(self) -> Fraction:
+        """How far one person moves the counts of the whole stream."""
+        people = self.request.people
+        return count_sensitivity(self.request.unit, grouped=True).l1 * people.periods
+
+    @cached_property
+    def sparse(self) -> SparseVector:
+        """What asks whether the list still holds."""
+        return SparseVector(epsilon=self._epsilon / 2, cutoff=self.changes, sensitivity=self._moved)
+
+    @cached_property
+    def noise(self) -> Geometric:
+        """The noise of fresh counts."""
+        share = self._epsilon / 2 / (self.changes + 1)
+        return Geometric(epsilon=share, l1_sensitivity=self._moved)
+
+    @property
+    def margin(self) -> int:
+        """By how much a cell outside must lead; where not asked, by what noise hardly ever does."""
+        if self.asked is not None:
+            return self.asked
+        return math.ceil(self.sparse.bound(_BETA, queries=_QUESTIONS))
+
+    @property
+    def event(self) -> Event:
+        """What all steps cost together, however many there are."""
+        return PureEvent(epsilon=self._epsilon)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """How long the list is, how often it may change, and by how much a cell must lead."""
+        parameters = {"top": self.top, "changes": self.changes, "margin": self.margin}
+        return {"method": self.name, "histogram": self.request.cells, **parameters}
+
+    def variance(self, step: int) -> float:
+        """Of fresh counts, which any step may tell; those of an older list are older, too."""
+        del step
+        return self.noise.stddev**2
+
+    def begin(self, entropy: Entropy) -> State:
+        """Nothing counted, no list; the threshold's noise is drawn once and kept."""
+        line = int(self.sparse.start(self.margin, entropy).lines[0])
+        cells = self.request.cells
+        return {"counts": [0] * cells, "line": line, "changed": 0, "list": [], "told": [0] * cells}
+
+    def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
+        """The list, made anew where a cell outside has outgrown it."""
+        fresh = of_cells(counts, self.request.cells).astype(object)
+        running = np.array(state["counts"], dtype=object) + fresh
+        after = {**state, "counts": running.tolist()}
+        is_first = not state["list"]
+        if not is_first and not self._is_outgrown(state, running, entropy):
+            ended = state["changed"] == self.changes
+            return after, self._figures(after, "as before" + ", and no change is left" * ended)
+        noisy = self.noise.steps(running, entropy)
+        after["told"] = [int(count) for count in noisy]
+        after["changed"] = state["changed"] + (not is_first)
+        after["list"] = ranked(StepFigures(noisy, np.zeros(len(noisy))), self.top)
+        return after, self._figures(after, "counted anew")
+
+    def _is_outgrown(self, state: State, running: Any, entropy: Entropy) -> bool:
+        lines, positives = np.array([state["line"]]), np.array([state["changed"]])
+        run = SparseVectorRun(self.sparse, lines, positives, entropy)
+        return bool(run.ask(np.array([lead(running, state["list"])])).verdicts[0] == ABOVE)
+
+    def _figures(self, state: State, note: str) -> StepFigures:
+        counts = np.array(state["told"], dtype=object)
+        spread = np.full(len(counts), self.noise.stddev)
+        return listed(StepFigures(counts, spread), state["list"], note)

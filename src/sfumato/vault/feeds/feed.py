@@ -25,7 +25,7 @@ from sfumato.data.files.writers import format_of, guarded_names
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
-from sfumato.methods.stream.top_cells import USUAL_TOP
+from sfumato.methods.stream.histograms import USUAL_TOP
 from sfumato.privacy.accounting.price import amounts_in_words
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps

@@ -12,10 +12,15 @@ import pytest
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.errors import ParameterError
 from sfumato.methods.stream.catalogue import KINDS, prepare
-from sfumato.methods.stream.histograms import RunningHistogram, ranked, shares
+from sfumato.methods.stream.histograms import (
+    RunningHistogram,
+    TopChanges,
+    TopCounts,
+    ranked,
+    shares,
+)
 from sfumato.methods.stream.method import StepFigures
 from sfumato.methods.stream.request import StreamRequest
-from sfumato.methods.stream.top_cells import TopChanges, TopCounts
 from sfumato.methods.stream.w_event import WEvent
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
