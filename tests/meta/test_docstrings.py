@@ -39,8 +39,8 @@ def test_every_mechanism_states_its_guarantee() -> None:
 def test_every_publication_states_its_guarantee() -> None:
     # These only carry what others promise: a request's method, a kind's tree, a strategy.
     carriers = {
-        *("decomposition.py:Decomposition", "method.py:StrategyMethod"),
-        *("blocks.py:DiagonalStrategy", "measurement.py:SingleNoise"),
+        *("spatial_tree.py:Decomposition", "strategy.py:StrategyMethod"),
+        *("strategy.py:DiagonalStrategy", "measurement.py:SingleNoise"),
     }
     headings = HEADINGS["privacy/mechanisms"][1]
     assert missing("methods/publish", "event", headings).keys() == carriers

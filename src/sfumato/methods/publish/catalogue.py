@@ -292,20 +292,20 @@ KINDS: dict[str, Kind] = {
         "a smooth curve of one column; of several, whole counts", "publish.fourier", FourierOptions
     ),
     "quadtree": Kind("a map: quarters of quarters of a plane", "publish.quadtree", QuadtreeOptions),
-    "kdtree": Kind("a map: boxes cut at medians", "publish.spatial.kdtree", KdTreeOptions),
+    "kdtree": Kind("a map: boxes cut at medians", "publish.kdtree", KdTreeOptions),
     "hybrid": Kind(
         "a map: medians first, then quarters",
-        "publish.spatial.kdtree:prepare_hybrid",
+        "publish.kdtree:prepare_hybrid",
         HybridOptions,
     ),
     "privtree": Kind(
         "a map: boxes divided where people are, to any depth",
-        "publish.spatial.privtree",
+        "publish.privtree",
         PrivTreeOptions,
     ),
     "adaptive-grid": Kind(
         "a map: a grid, finer where people are",
-        "publish.spatial.adaptive_grid",
+        "publish.adaptive_grid",
         AdaptiveGridOptions,
     ),
     "sparse": Kind(

@@ -407,8 +407,8 @@ class _Merging:
 
     def __init__(self, lattice: MarginalLattice, power: int) -> None:
         weights = dict.fromkeys(lattice.marginals, 0.0)
-        for marginal, weight in zip(lattice.marginals, lattice.weights, strict=True):
-            weights[marginal] += weight
+        for marginal, importance in zip(lattice.marginals, lattice.weights, strict=True):
+            weights[marginal] += importance
         self.logs = np.log(np.array(lattice.sizes))
         self.members = lattice.membership(tuple(weights)).astype(np.float64)
         self.matter = np.array(list(weights.values()))

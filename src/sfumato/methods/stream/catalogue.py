@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sfumato.methods.stream.request import StreamRequest
 
 AUTO = "auto"
-# Other methods: the module of each, whose `prepare` makes one of a request.
-KINDS: dict[str, str] = {
-    "w-event": "sfumato.methods.stream.w_event",
-    "histogram": "sfumato.methods.stream.histograms",
-    "top": "sfumato.methods.stream.histograms",
+# Other methods: the module of each and the function in it that makes one of a request.
+KINDS = {
+    "w-event": ("w_event", "prepare"),
+    "histogram": ("histograms", "prepare"),
+    "top": ("histograms", "prepare_top"),
 }
 
 METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{factor}" for factor in FACTORS), *KINDS)
@@ -31,8 +31,12 @@ _LOOK_AHEAD = 1024
 def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
     """The method of that name; by `auto` running counts or windows of the least mean variance."""
     if method in KINDS:
-        method_made: StreamMethod = import_module(KINDS[method]).prepare(request)
-        return method_made
+        # Imported here, because a running histogram chooses its counter from this catalogue.
+        module, maker = KINDS[method]
+        made: StreamMethod = getattr(import_module(f"sfumato.methods.stream.{module}"), maker)(
+            request
+        )
+        return made
     if method not in METHODS:
         raise ParameterError(
             "choice_unknown",

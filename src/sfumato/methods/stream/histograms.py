@@ -138,7 +138,7 @@ def prepare_top(request: StreamRequest) -> TopCounts | TopChanges:
         )
     if options.get("changes") is None:
         inner = {"counter": options["counter"]} if "counter" in options else {}
-        return TopCounts(histograms.prepare(replace(request, options=inner)), top)
+        return TopCounts(prepare(replace(request, options=inner)), top)
     if request.window is not None:
         raise ParameterError(
             "stream_invalid",

@@ -117,7 +117,7 @@ def test_a_cluster_in_a_tree_keeps_its_rows(total: int | None) -> None:
 
 @pytest.mark.parametrize(("kind", "shape"), KINDS)
 def test_no_error_is_stated_after_it(kind: str, shape: tuple[int, ...]) -> None:
-    made, plain = prepared(kind, shape, ("nonnegative",)), publication(kind, shape, ())
+    made, plain = prepared(kind, shape, ("nonnegative",)), prepared(kind, shape, ())
     with pytest.raises(ParameterError, match="Publish without post-processing") as refused:
         made.ranges_stddev(boxes(shape))
     assert refused.value.code == "ranges_not_answerable"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.methods.publish import spatial_tree
 from sfumato.methods.publish.catalogue import KINDS_OF_ROWS
 from sfumato.methods.publish.publication import prepare
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -71,7 +72,7 @@ def test_a_full_tree_grows_no_further(
     counted: Callable[..., Frequencies],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(growth, "MAX_BOXES", 100)
+    monkeypatch.setattr(spatial_tree, "MAX_BOXES", 100)
     request = request_for([1 << 20, 1 << 20], epsilon=9)
     rows = np.random.default_rng(1).integers(0, 1 << 20, size=(20_000, 2))
     publication = prepare(kind, request, options)
