@@ -257,5 +257,9 @@ class RolledBackError(LedgerError):
     exit_code = 3
 
 
+class EndedEarly(Exception):  # noqa: N818  the work that was done is saved
+    """Work was interrupted after a part of it was saved; the text says what was saved."""
+
+
 class LargeReleaseWarning(UserWarning):
     """A release of many rows is brought into memory, where it may not fit."""

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sfumato as sf
-from sfumato.cli.commands import COMMANDS
-from sfumato.cli.main import run
+from sfumato.cli.main import COMMANDS, run
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.local.rounds import new_round
 from sfumato.methods.local.survey import Survey

@@ -147,7 +147,9 @@ def test_a_hang_up_that_is_ignored_stays_ignored(temporary: Path) -> None:
         "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    code = "import signal; from sfumato.cli.process import end_in_order; end_in_order();"
+    code = (
+        "import signal; from sfumato.cli.process import handle_stop_signals; handle_stop_signals();"
+    )
     asked = f"{code} print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
     command = [sys.executable, "-c", started, sys.executable, "-c", asked]
     found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=temporary)

@@ -66,7 +66,8 @@ def test_refusals_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "pan", "new", "x.pan", code=2)["error"]["code"] == "usage"
     told(capsys, *NEW, "1")
     assert told(capsys, *NEW, "1", code=2)["error"]["code"] == "output_exists"
-    assert told(capsys, "pan", "update", "seen.pan", code=2)["error"]["code"] == "usage"
+    refused = told(capsys, "pan", "update", "seen.pan", code=2)["error"]
+    assert (refused["code"], refused["parameter"]) == ("parameter_missing", "events")
     told(capsys, "pan", "read", "seen.pan")
     told(capsys, "pan", "update", "seen.pan", "monday.csv")
     assert told(capsys, "pan", "read", "seen.pan", code=3)["error"]["code"] == "allowance_exhausted"

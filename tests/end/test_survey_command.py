@@ -52,7 +52,7 @@ def test_a_round_from_its_question_to_its_result(
     assert "There is no report yet." in told(capsys, "survey", "estimate", "smoking.toml")
     for day, answers in (("monday", ["yes"] * 400), ("tuesday", ["no"] * 600)):
         Survey("smoking.toml").randomize(answers).save(f"{day}.jsonl")
-    assert "1,000 reports taken." in told(
+    assert "1,000 reports accepted." in told(
         capsys, "collect", "smoking.toml", "monday.jsonl", "tuesday.jsonl"
     )
     again = told(capsys, "collect", "smoking.toml", "monday.jsonl")

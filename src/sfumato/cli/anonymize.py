@@ -1,4 +1,4 @@
-"""`sfumato anonymize`: release a table in which nobody stands out."""
+"""`sfumato anonymize`: release a table that satisfies privacy criteria such as k-anonymity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sfumato.cli.anonymize_items import KNOWN, release_items
+from sfumato.anonymize.choices import ALGORITHMS, COSTS
 from sfumato.cli.explore import EXPLORE, refuse_beside, write_candidates
 from sfumato.cli.options import (
     OUTPUT,
@@ -20,10 +20,11 @@ from sfumato.cli.options import (
     option,
     topic,
 )
-from sfumato.cli.process import EndedEarly
-from sfumato.cli.progress import progress, values_named
+from sfumato.cli.process import values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
-from sfumato.errors import ParameterError
+from sfumato.errors import EndedEarly, ParameterError
+from sfumato.errors import option as parameter
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 from sfumato.vault.family import Field
 
@@ -38,83 +39,62 @@ Out = Annotated[
     str,
     option(
         "OUT",
-        "A .csv, .tsv, .txt, .parquet or .xlsx; OUT/ for a folder of Parquet files; table:NAME for "
-        "a table beside the source; for anatomy a directory.",
+        "A .csv, .tsv, .txt, .parquet or .xlsx file; OUT/ for a folder of Parquet files; "
+        "table:NAME for a table in the database of the source; for anatomy a folder.",
         "-o",
         "--out",
         rich_help_panel=OUTPUT,
     ),
 ]
-Further = Annotated[
+MoreSensitive = Annotated[
     list[str] | None,
     typer.Argument(hidden=True, metavar="COLUMN", help="More names after --sensitive."),
 ]
 Report = Annotated[
     Path | None,
-    option("FILE.html", "Write a page for the holder, who keeps it.", rich_help_panel=OUTPUT),
+    option("FILE.html", "Write a page for the holder, to be kept.", rich_help_panel=OUTPUT),
 ]
 PublicReport = Annotated[
     Path | None,
-    option("FILE.html", "Write a page that may travel with the release.", rich_help_panel=OUTPUT),
+    option("FILE.html", "Write a page to publish with the release.", rich_help_panel=OUTPUT),
 ]
 By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
 Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
-NoAdvice = Annotated[bool, option(None, "Do not try what else would lose less.", "--no-advice")]
+NoAdvice = Annotated[bool, option(None, "Do not look for options that lose less.", "--no-advice")]
 
 CRITERIA = (
     Field("k", "How many rows, or people, must look alike.", "K", type=int),
-    Field("l", "How many sensitive values.", "L", type=int),
+    Field("l", "How many sensitive values each class must have.", "L", type=int),
     Field(
         "diversity",
-        "What many values means; by default distinct.",
+        "How --l counts values; by default distinct.",
         "",
         type=Literal["distinct", "entropy", "recursive", "folk"],
     ),
     Field("c", "The c of recursive diversity.", "C"),
-    Field("t", "How far a class may be from the table.", "T"),
+    Field("t", "How far the values of a class may be from those of the table.", "T"),
     Field(
         "distance",
-        "How far values are apart; by default equal.",
+        "How --t measures the distance of two values; by default equal.",
         "",
         type=Literal["equal", "ordered", "hierarchy"],
     ),
-    Field("delta_disclosure", "Most that |ln p/q| of any value may be.", "D"),
-    Field("beta", "Most that any value may gain.", "B"),
-    Field("presence", "Shares of the population in the table.", "MIN,MAX"),
+    Field("delta_disclosure", "The largest |ln p/q| of any value.", "D"),
+    Field("beta", "The largest relative gain of any value.", "B"),
+    Field("presence", "Shares of the population that may be in the table.", "MIN,MAX"),
+    Field(
+        "m",
+        "For a table of items: who knows M items of a basket finds at least K baskets that fit; "
+        "by apriori, or local.",
+        "M",
+        type=int,
+    ),
 )
-ALGORITHMS = {
-    "optimal": "one level for each column: the cheapest of all",
-    "incognito": "one level for each column: all minimal choices",
-    "samarati": "one level for each column: of least height",
-    "sweeney": "one level for each column: of least distortion",
-    "datafly": "one level for each column: quick",
-    "mondrian": "a box for each class: small classes, large tables",
-    "mondrian-relaxed": "a box for each class, rows dealt out at its sides",
-    "k-optimize": "one set of ranges for each column",
-    "meyerson-williams": "cells become *, within a proven factor of the best",
-    "aggarwal-suppress": "cells become *, within a proven factor of the best",
-    "aggarwal-generalize": "labels for each class, within a proven factor",
-    "anatomy": "two tables, quasi and sensitive columns apart",
-    "permute": "sensitive values shuffled inside groups",
-    "perturb": "noise on numbers; it promises nothing",
-}
-"""How to search, each with a line for people."""
-COSTS = {
-    "loss": "how much of the hierarchies labels cover",
-    "loss-geometric": "the same, geometric mean over columns",
-    "discernability": "rows that look alike, counted in pairs",
-    "average-class-size": "rows per class, in multiples of k",
-    "c-avg": "released rows per class, in multiples of k",
-    "precision": "steps up the hierarchies",
-    "entropy": "bits lost",
-    "suppressed": "suppressed rows",
-}
-"""What to lose least of."""
 SEARCH = (
-    Field("population", "Its people; --k without --presence counts among them.", "FILE"),
+    Field("population", "A table of all people; --k without --presence then counts them.", "FILE"),
     Field(
         "sensitive",
-        "What to protect; by default all sensitive columns.",
+        "The columns to protect; by default all sensitive ones.",
         "COLUMN ...",
         type=list[str],
     ),
@@ -125,12 +105,7 @@ SEARCH = (
         default="optimal",
         choices=ALGORITHMS,
     ),
-    Field(
-        "cost",
-        "loss, loss-geometric, discernability, average-class-size, precision, entropy, suppressed.",
-        "NAME",
-        choices=COSTS,
-    ),
+    Field("cost", f"What to minimise: {', '.join(COSTS)}.", "NAME", choices=COSTS),
     Field(
         "suppress",
         "The share of rows, or people, that may be suppressed, such as 2% or 0.02.",
@@ -139,7 +114,7 @@ SEARCH = (
     ),
     Field(
         "suppressed",
-        "What becomes of suppressed rows.",
+        "Whether to leave out suppressed rows or to release them as stars.",
         "",
         type=Literal["drop", "star"],
         default="drop",
@@ -151,19 +126,19 @@ SEARCH = (
         type=bool,
         default=False,
     ),
-    Field("limit_seconds", "Take the best that is found in this time.", "S", type=float),
+    Field("limit_seconds", "Stop after S seconds with the best found so far.", "S", type=float),
 )
 
-_IN_NODES = {"optimal", "sweeney"}
+_COUNTS_NODES = {"optimal", "sweeney"}
 """The algorithms whose progress is counted in nodes of the lattice."""
 
 
-@form(*topic("What must hold", (*CRITERIA, *KNOWN)), *topic("How to get there", SEARCH))
+@form(*topic("What must hold", CRITERIA), *topic("How to get there", SEARCH))
 def anonymize(
     table: TableFile,
     schema: DeclaredSchema,
     out: Out,
-    further: Further = None,
+    more_sensitive: MoreSensitive = None,
     report: Report = None,
     public_report: PublicReport = None,
     by: By = None,
@@ -174,9 +149,9 @@ def anonymize(
     publish_findings: PublishFindings = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
-    **said: Any,
+    **options: Any,
 ) -> None:
-    """Release a table in which nobody stands out, at the least cost.
+    """Release a table in which nobody stands out, and lose as little as possible.
 
     Algorithms:
         {algorithms}
@@ -186,114 +161,152 @@ def anonymize(
         sfumato anonymize people.csv --schema people.toml --k 5 --l 2 -o diverse.csv
         sfumato anonymize people.csv --schema people.toml --explore -o candidates
     """
-    if (known := said.pop("m")) is not None:
-        said |= {"m": known, "by": by, "overwrite": overwrite, "as_json": as_json}
-        release_items(table, schema, out, said, (report, public_report, require, explore, further))
-        return
-    from sfumato.anonymize.alternatives import explore as explored
+    from sfumato.anonymize.alternatives import explore as explore_candidates
     from sfumato.anonymize.criteria.request import CriteriaRequest
     from sfumato.release.output import Output
 
+    if (known_items := options.pop("m")) is not None:
+        not_for_items: dict[str, object] = {
+            "report": report,
+            "public_report": public_report,
+            "require": require,
+            "explore": explore,
+            "column": more_sensitive,
+        }
+        options |= {"m": known_items, "by": by}
+        _release_items(
+            table, schema, out, options, not_for_items, overwrite=overwrite, as_json=as_json
+        )
+        return
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.parse(out), {"report": report, "public_report": public_report}
-    numbers = {one.name: said.pop(one.name) for one in CRITERIA}
-    population, algorithm, sensitive = map(said.pop, ("population", "algorithm", "sensitive"))
-    if several := algorithm == "anatomy":  # in a directory, however it is called
+    thresholds = {field.name: options.pop(field.name) for field in CRITERIA if field.name != "m"}
+    population, algorithm, sensitive = map(options.pop, ("population", "algorithm", "sensitive"))
+    several_tables = algorithm == "anatomy"
+    if several_tables:  # they go into a folder, whatever its name
         output = Output(output.path)
-    asked = CriteriaRequest(**numbers, population=population is not None)
-    kept = None if explore else _in_use(table, schema, population)
-    _check_places(output, pages, require, several=several, overwrite=overwrite, kept=kept)
+    request = CriteriaRequest(**thresholds, population=population is not None)
+    if explore:
+        _check_explore(output, {**pages, "require": require}, overwrite=overwrite)
+    else:
+        _check_outputs(
+            output,
+            pages,
+            (table, schema, population),
+            several_tables=several_tables,
+            overwrite=overwrite,
+        )
     with ExitStack() as stack:
         tables = _read(stack, table, schema, population)
+        columns = _sensitive_columns(sensitive, more_sensitive)
         if explore:
-            said |= {"by": by, "advice": False}
-            columns = _columns(sensitive, further)
-            found = explored(asked, lambda one: _decide(tables, one, columns, algorithm, said))
-            write_candidates(tables[0], found, output.path, overwrite=overwrite, as_json=as_json)
+            options |= {"by": by, "advice": False}
+            ladder = explore_candidates(
+                request,
+                lambda candidate: _search(tables, candidate, columns, algorithm, options),
+            )
+            write_candidates(tables[0], ladder, output.path, overwrite=overwrite, as_json=as_json)
             return
-        if output.by_engine:  # nobody else knows what is there
+        if output.by_engine:  # only the engine can tell whether the target exists
             tables[0].engine.check(output.target, overwrite=overwrite)
         gate.check(tables[0])
-        said |= {"by": by, "advice": not no_advice}
-        decided = gate.tried(_decide(tables, asked, _columns(sensitive, further), algorithm, said))
+        options |= {"by": by, "advice": not no_advice}
+        anonymized = gate.tried(_search(tables, request, columns, algorithm, options))
         with progress("Writing the release"):
-            release = decided.write(output, **pages, overwrite=overwrite)
-    _tell(decided, release, output, pages, as_json=as_json)
+            release = anonymized.write(output, **pages, overwrite=overwrite)
+    _report_result(anonymized, release, output, pages, as_json=as_json)
 
 
-_WIDEST = max(map(len, ALGORITHMS))
+_NAME_WIDTH = max(map(len, ALGORITHMS))
 anonymize.__doc__ = (anonymize.__doc__ or "").replace(
     "{algorithms}",
-    "\n        ".join(f"{name:{_WIDEST}}  {told}" for name, told in ALGORITHMS.items()),
+    "\n        ".join(f"{name:{_NAME_WIDTH}}  {line}" for name, line in ALGORITHMS.items()),
 )
 
 
-def _tell(
-    decided: Anonymized,
-    release: Release,
-    output: Output,
-    pages: dict[str, Path | None],
+def _release_items(
+    table: str,
+    schema: Path,
+    out: str,
+    options: dict[str, Any],
+    not_for_items: dict[str, object],
     *,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Say what was decided, and warn the holder of what the release gives away."""
-    assert release.holder is not None
-    warnings = release.holder["findings"]
+    """Release the baskets of a table of items."""
+    from sfumato.anonymize.itemsets import anonymize_items
+    from sfumato.release.files_in_use import source_files
+    from sfumato.release.open_table import read
+    from sfumato.release.output import Output, check_outputs
+
+    taken = {name: options.pop(name) for name in ("k", "m", "suppress", "by")}
+    algorithm = options.pop("algorithm")
+    del options["suppressed"]  # it has a default, and does nothing here
+    in_use = (*source_files(table), schema)
+    check_outputs(Output.parse(out), several=False, overwrite=overwrite, kept=in_use)
+    with progress("Reading the table"):
+        people = read(table, schema)
+    with closing(people), progress("Searching"):
+        release = anonymize_items(
+            people,
+            algorithm="apriori" if algorithm == "optimal" else algorithm,
+            ignored={**options, **not_for_items},
+            **taken,
+        )
+        release.save(out, overwrite=overwrite)
+    figures = {**release.guarantee.parameters, **(release.holder or {})}
     if as_json:
-        told = release.guarantee.parameters
-        more = {
-            "unprotected": list(decided.unprotected),
-            "warnings": warnings,
-            "columns": told["columns"],
-            "risk": {"before": release.holder["risk"], "after": told["risk"]},
-            "advice": release.holder["advice"],
-            "attacks": release.holder.get("attacks"),
-        }
-        typer.echo(dumps({**decided.figures, **more}, ensure_ascii=False))
-    else:
-        _show(decided, release, output, pages)
-    for warning in warnings:
-        typer.echo(f"sfumato: {warning}", err=True)
-    if decided.figures["ended"] == "interrupted":
-        raise EndedEarly("Interrupted; the best release so far was written.")
+        typer.echo(dumps(figures, ensure_ascii=False))
+        return
+    typer.echo(release.guarantee.statement)
+    typer.echo(
+        f"Released {figures['baskets']:,} of {figures['baskets_before']:,} baskets of "
+        f"{figures['groups']:,} groups, as {figures['rows']:,} rows; {figures['left_out']:,} items "
+        f"in baskets left out; loss {figures['loss']:.4f}."
+    )
+    typer.echo(f"Wrote {out} and {out}.json. Keep {out}.holder.json to yourself.")
 
 
-def _check_places(
+def _check_outputs(
     output: Output,
     pages: dict[str, Path | None],
-    require: list[str] | None,
+    sources: tuple[str, Path, str | None],
     *,
-    several: bool,
+    several_tables: bool,
     overwrite: bool,
-    kept: tuple[Path, ...] | None,
 ) -> None:
-    """Refuse what cannot be written; where nothing is kept, candidates go into a folder."""
-    from sfumato.anonymize.alternatives import check_folder
+    """Refuse outputs that cannot be written, or that would replace a source."""
+    from sfumato.release.files_in_use import source_files
     from sfumato.release.output import check_outputs
 
-    if kept is not None:
-        check_outputs(output, *pages.values(), several=several, overwrite=overwrite, kept=kept)
-        return
-    refuse_beside({**pages, "require": require})
+    table, schema, population = sources
+    in_use = [*source_files(table), schema]
+    if population is not None:
+        in_use += source_files(population)
+    check_outputs(output, *pages.values(), several=several_tables, overwrite=overwrite, kept=in_use)
+
+
+def _check_explore(output: Output, refused: dict[str, object], *, overwrite: bool) -> None:
+    """Refuse options of a single release, and an output that is no folder."""
+    from sfumato.anonymize.alternatives import check_folder
+
+    refuse_beside(refused)
     if output.is_table:
         raise ParameterError(
             "option_not_applicable",
-            f"--explore writes candidates into a folder, not into {output.in_words()}. "
-            "Name a folder.",
+            f"{parameter('explore', True)} writes candidates into a folder, not into "
+            f"{output.in_words()}.",
+            parameter="out",
+            hint="Name a folder.",
         )
     check_folder(output.path, overwrite=overwrite)
-
-
-def _in_use(table: str, schema: Path, population: str | None) -> tuple[Path, ...]:
-    from sfumato.release.files_in_use import source_files
-
-    return (*source_files(table), schema, *(() if population is None else source_files(population)))
 
 
 def _read(
     stack: ExitStack, table: str, schema: Path, population: str | None
 ) -> tuple[Table, Table | None]:
-    """Open the table, and the population where there is one; the stack closes them."""
+    """Open the table and the population, if there is one; the stack closes them."""
     from sfumato.release.open_table import read, read_population
 
     with progress("Reading the table"):
@@ -303,96 +316,128 @@ def _read(
         return people, stack.enter_context(closing(read_population(population, people.schema)))
 
 
-def _decide(
+def _search(
     tables: tuple[Table, Table | None],
-    asked: CriteriaRequest,
+    request: CriteriaRequest,
     columns: list[str],
     algorithm: str,
     options: dict[str, Any],
 ) -> Anonymized:
-    """Search, with a bar that shows how far it is."""
-    from sfumato.anonymize.pipeline import anonymize as decide
+    """Search for the release, and show the progress."""
+    from sfumato.anonymize.pipeline import anonymize as find_release
     from sfumato.anonymize.pipeline import criteria_of
 
     people, population = tables
-    criteria, rearranged = criteria_of(people.schema, asked, columns, algorithm)
-    unit = "nodes" if algorithm in _IN_NODES else None
-    with values_named(), progress("Searching", unit=unit) as told:
-        return decide(
+    criteria, rearranged = criteria_of(people.schema, request, columns, algorithm)
+    unit = "nodes" if algorithm in _COUNTS_NODES else None
+    with values_named(), progress("Searching", unit=unit) as report_progress:
+        return find_release(
             people,
             criteria,
             algorithm=algorithm,
             sensitive=rearranged,
             population=population,
-            progress=told,
+            progress=report_progress,
             **options,
         )
 
 
-def _columns(sensitive: list[str] | None, further: list[str] | None) -> list[str]:
-    """The columns after --sensitive, of which the parser takes only the first as its own."""
-    if further and not sensitive:
+def _sensitive_columns(first: list[str] | None, more: list[str] | None) -> list[str]:
+    """The columns after --sensitive; the parser takes those after the first as arguments."""
+    if more and not first:
         raise ParameterError(
             "option_not_applicable",
-            f"There is one TABLE, but {further[0]!r} was given beside it. Drop it.",
+            f"There is one TABLE, but {more[0]!r} was given beside it.",
+            hint="Leave it out.",
         )
-    return [*(sensitive or ()), *(further or ())]
+    return [*(first or ()), *(more or ())]
 
 
-def _show(
-    decided: Anonymized, release: Release, output: Output, pages: dict[str, Path | None]
+def _report_result(
+    anonymized: Anonymized,
+    release: Release,
+    output: Output,
+    pages: dict[str, Path | None],
+    *,
+    as_json: bool,
 ) -> None:
-    """Print what was decided for people: the promise, what became of columns, every cost."""
+    """Print the result, and warn the holder of what the release reveals."""
+    assert release.holder is not None
+    warnings = release.holder["findings"]
+    if as_json:
+        parameters = release.guarantee.parameters
+        holder = {
+            "unprotected": list(anonymized.unprotected),
+            "warnings": warnings,
+            "columns": parameters["columns"],
+            "risk": {"before": release.holder["risk"], "after": parameters["risk"]},
+            "advice": release.holder["advice"],
+            "attacks": release.holder.get("attacks"),
+        }
+        typer.echo(dumps({**anonymized.figures, **holder}, ensure_ascii=False))
+    else:
+        _print_result(anonymized, release, output, pages)
+    for warning in warnings:
+        typer.echo(f"sfumato: {warning}", err=True)
+    if anonymized.figures["ended"] == "interrupted":
+        raise EndedEarly("Interrupted; the best release so far was written.")
+
+
+def _print_result(
+    anonymized: Anonymized, release: Release, output: Output, pages: dict[str, Path | None]
+) -> None:
+    """Print the guarantee, the columns, the costs, the attacks and the files."""
     from rich.console import Console
     from rich.table import Table as Grid
 
     from sfumato.cli.tables import attack_table
     from sfumato.report.terminal import printable
 
-    found, guarantee = decided.figures, release.guarantee
+    figures, guarantee = anonymized.figures, release.guarantee
     console = Console(highlight=False)
     console.print(printable(guarantee.statement))
     console.print(
-        f"Released {found['released']:,} of {found['rows']:,} rows in {found['classes']:,} "
-        f"classes; {found['suppressed']:,} suppressed."
+        f"Released {figures['released']:,} of {figures['rows']:,} rows in {figures['classes']:,} "
+        f"classes; {figures['suppressed']:,} suppressed."
     )
-    if found["people"] is not None:
+    if figures["people"] is not None:
         console.print(
-            f"Of {found['people']:,} people, {found['suppressed_people']:,} lose rows by that."
+            f"Of {figures['people']:,} people, {figures['suppressed_people']:,} lose rows by that."
         )
     columns = Grid(box=None, pad_edge=False, header_style="bold")
     columns.add_column("Column", overflow="fold")
     columns.add_column("became", overflow="fold")
     for name, words in guarantee.parameters["columns"].items():
         columns.add_row(printable(name), printable(words))
+    costs = Grid(box=None, pad_edge=False, header_style="bold")
+    costs.add_column("Cost")
+    costs.add_column("before", justify="right")
+    costs.add_column("after", justify="right")
+    for name, value in figures["cost"].items():
+        before = anonymized.before.get(name)
+        costs.add_row(name.replace("_", " "), _format_cost(before), _format_cost(value))
     console.print()
     console.print(columns)
     console.print()
-    table = Grid(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Cost")
-    table.add_column("before", justify="right")
-    table.add_column("after", justify="right")
-    for name, value in found["cost"].items():
-        table.add_row(name.replace("_", " "), *map(_number, (decided.before.get(name), value)))
-    console.print(table)
-    if decided.attacks.findings is not None:
+    console.print(costs)
+    if anonymized.attacks.findings is not None:
         console.print()
-        console.print(attack_table(decided.attacks.findings))
-    if decided.advice:
+        console.print(attack_table(anonymized.attacks.findings))
+    if anonymized.advice:
         console.print("\nWhat would cost less:")
-        for one in decided.advice:
-            console.print(printable(f"  {one.sentence()}"), soft_wrap=True)
-    if decided.unprotected:
-        names = ", ".join(decided.unprotected)
+        for advice in anonymized.advice:
+            console.print(printable(f"  {advice.sentence()}"), soft_wrap=True)
+    if anonymized.unprotected:
+        names = ", ".join(anonymized.unprotected)
         console.print(printable(f"Released without protection: {names}."), style="bold")
-    for note in (*guarantee.parameters["notes"], *decided.remarks):
+    for note in (*guarantee.parameters["notes"], *anonymized.remarks):
         console.print(printable(note), style="dim")
-    first = output.in_words(tables=1 if decided.values is None else 2)
-    told = " and ".join([first, *(str(page) for page in pages.values() if page)])
-    console.print(printable(f"Wrote {told}."), soft_wrap=True)
-    kept = [Path(f"{output.path.name}.holder.json"), pages["report"]]
-    console.print(printable(kept_in_words(release, kept)), style="dim", soft_wrap=True)
+    written = [output.in_words(tables=1 if anonymized.values is None else 2)]
+    written += [str(page) for page in pages.values() if page]
+    console.print(printable(f"Wrote {' and '.join(written)}."), soft_wrap=True)
+    private_files = [Path(f"{output.path.name}.holder.json"), pages["report"]]
+    console.print(printable(kept_in_words(release, private_files)), style="dim", soft_wrap=True)
 
 
-def _number(value: float | None) -> str:
+def _format_cost(value: float | None) -> str:
     return "–" if value is None else f"{value:,.6g}"

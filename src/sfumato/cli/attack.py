@@ -1,4 +1,4 @@
-"""`sfumato attack`: what an attacker still gets from a release."""
+"""`sfumato attack`: attack a release as its owner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sfumato.cli.options import (
     option,
     write_owners_page,
 )
-from sfumato.cli.progress import progress, values_named
+from sfumato.cli.process import values_named
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -25,39 +26,54 @@ if TYPE_CHECKING:
 
     from sfumato.attack.finding import Finding, Findings
 
-ATTACKER = "The attacker"
-"""The topic under which help tells what is supposed of an attacker."""
 
-
-def _supposed(metavar: str, told: str) -> Any:
-    return option(metavar, told, rich_help_panel=ATTACKER)
+def _assumption(metavar: str, description: str) -> Any:
+    """Declare an option about the attacker, under a topic of its own."""
+    return option(metavar, description, rich_help_panel="The attacker")
 
 
 Known = Annotated[str | None, option("FILE", "The attacker's list of people.")]
-Original = Annotated[str | None, option("FILE", "The table it was made from: who is right?")]
+Original = Annotated[
+    str | None, option("FILE", "The table that it was made from, to check the guesses.")
+]
 Other = Annotated[str | None, option("RELEASE", "A second release, or a table to join with.")]
-OtherOriginal = Annotated[str | None, option("FILE", "The table that the other was made from.")]
-Control = Annotated[str | None, option("FILE", "People like these who are not in the data.")]
-Synthetic = Annotated[bool, option(None, "Its rows are made up, nobody's.", "--synthetic")]
-Sensitive = Annotated[str | None, option("COLUMN", "Guess this column.", autocompletion=columns)]
-Sure = Annotated[float, _supposed("SHARE", "From this belief on the attacker is sure.")]
-Exclude = Annotated[int, _supposed("J", "Values that the attacker can exclude.")]
-Gain = Annotated[float, _supposed("FACTOR", "A gain of belief that matters.")]
-Near = Annotated[float, _supposed("SHARE", "Numbers in this share of the range are alike.")]
-Diverse = Annotated[int | None, _supposed("L", "The l-diversity that was asked for.")]
-People = Annotated[int | None, _supposed("N", "How many people the release is drawn from.")]
-Guesses = Annotated[int, _supposed("N", "So many people, descriptions or games are tried.")]
-Epsilon = Annotated[str | None, _supposed("E", "What a script of questions costs together.")]
-Together = Annotated[int, _supposed("N", "Columns that are taken together to single out.")]
-First = Annotated[str | None, _supposed("COLUMNS", "Columns of the first of two lists.")]
-On = Annotated[str | None, _supposed("COLUMNS", "Columns by which two tables are joined.")]
-Knows = Annotated[int | None, _supposed("N", "Points or items that are known of a victim.")]
-Cell = Annotated[float, _supposed("SIDE", "How exactly a place is known.")]
-Minutes = Annotated[float, _supposed("MINUTES", "How exactly a time is known.")]
-Hops = Annotated[int, _supposed("N", "How far around a victim a graph is known.")]
-Named = Annotated[
+OtherOriginal = Annotated[
+    str | None, option("FILE", "The table that the second release was made from.")
+]
+Control = Annotated[str | None, option("FILE", "Similar people who are not in the original.")]
+Synthetic = Annotated[bool, option(None, "The rows of the release are synthetic.", "--synthetic")]
+Sensitive = Annotated[str | None, option("COLUMN", "The column to guess.", autocompletion=columns)]
+Sure = Annotated[
+    float, _assumption("SHARE", "The probability from which the attacker counts as sure.")
+]
+Exclude = Annotated[int, _assumption("J", "How many values the attacker can exclude.")]
+Gain = Annotated[float, _assumption("FACTOR", "By how much a probability must grow to matter.")]
+Near = Annotated[
+    float, _assumption("SHARE", "Numbers this close, as a share of the range, count as equal.")
+]
+Diversity = Annotated[int | None, _assumption("L", "The l-diversity that was asked for.")]
+PopulationSize = Annotated[
+    int | None, _assumption("N", "How many people the release is drawn from.")
+]
+Guesses = Annotated[int, _assumption("N", "How many people, descriptions or games are tried.")]
+Epsilon = Annotated[str | None, _assumption("E", "What all queries of a script cost together.")]
+Together = Annotated[int, _assumption("N", "How many columns are combined to single out people.")]
+First = Annotated[str | None, _assumption("COLUMNS", "The columns of the first of two lists.")]
+On = Annotated[str | None, _assumption("COLUMNS", "The columns by which two tables are joined.")]
+Knows = Annotated[
+    int | None, _assumption("N", "How many points or items of a victim the attacker knows.")
+]
+Cell = Annotated[float, _assumption("SIDE", "How exactly the attacker knows a place.")]
+Minutes = Annotated[float, _assumption("MINUTES", "How exactly the attacker knows a time.")]
+Hops = Annotated[
+    int, _assumption("N", "How many steps around a victim the attacker knows a graph.")
+]
+ColumnRoles = Annotated[
     list[str] | None,
-    _supposed("WHAT=COLUMN", "Which column is the person, item, rating, time, lon, lat, place..."),
+    _assumption(
+        "WHAT=COLUMN",
+        "The column of the person, item, rating, time, lon, lat, place...; repeatable.",
+    ),
 ]
 
 
@@ -76,8 +92,8 @@ def attack(
     exclude: Exclude = 1,
     gain: Gain = 2.0,
     near: Near = 0.25,
-    l: Diverse = None,  # noqa: E741  # the literature's own name
-    population_size: People = None,
+    l: Diversity = None,  # noqa: E741  the literature's own name
+    population_size: PopulationSize = None,
     guesses: Guesses = 2_000,
     epsilon: Epsilon = None,
     together: Together = 3,
@@ -87,14 +103,14 @@ def attack(
     cell: Cell = 0.01,
     minutes: Minutes = 60.0,
     hops: Hops = 2,
-    column: Named = None,
+    column: ColumnRoles = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Attack a release as its owner: how often is an attacker right, how often would a guess be?
+    """Attack a release as its owner: how often is an attacker right, and how often a guess?
 
-    Nothing is charged. What it tells is about people in the table, and for the owner alone.
+    It costs no budget. The result is about people in the table: it is for the owner alone.
 
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml
@@ -103,46 +119,70 @@ def attack(
     """
     from sfumato.attack.inspection_pages import attack_page
     from sfumato.attack.options import attack_options
-    from sfumato.attack.runner import attack as attacked
+    from sfumato.attack.runner import attack as run_attack
 
-    supposed: dict[str, Any] = {"sensitive": sensitive, "sure": sure, "exclude": exclude, "l": l}
-    supposed |= {"gain": gain, "near": near, "guesses": guesses, "columns": column}
-    supposed |= {"population_size": population_size, "epsilon": epsilon, "together": together}
-    supposed |= {"knows": knows, "cell": cell, "minutes": minutes, "hops": hops}
-    tables: dict[str, Any] = {"known": known, "original": original, "other": other}
-    tables |= {"other_original": other_original, "control": control}
-    options = attack_options(**supposed, first=_listed(first), on=_listed(on))
+    options = attack_options(
+        sensitive=sensitive,
+        sure=sure,
+        exclude=exclude,
+        gain=gain,
+        near=near,
+        l=l,
+        population_size=population_size,
+        guesses=guesses,
+        epsilon=epsilon,
+        together=together,
+        first=None if first is None else first.split(","),
+        on=None if on is None else on.split(","),
+        knows=knows,
+        cell=cell,
+        minutes=minutes,
+        hops=hops,
+        columns=column,
+    )
+    tables: dict[str, str | None] = {
+        "known": known,
+        "original": original,
+        "other": other,
+        "other_original": other_original,
+        "control": control,
+    }
     check_page(report, release, *tables.values(), schema, overwrite=overwrite)
-    with values_named(), progress("Attacking", unit="attacks") as told:
-        tables["synthetic"] = synthetic
-        found = attacked(name, release, schema, **tables, options=options, progress=told)
-    write_owners_page(report, lambda typed: attack_page(found, release, typed), overwrite=overwrite)
+    with values_named(), progress("Attacking", unit="attacks") as report_progress:
+        result = run_attack(
+            name,
+            release,
+            schema,
+            **tables,
+            synthetic=synthetic,
+            options=options,
+            progress=report_progress,
+        )
+    write_owners_page(
+        report, lambda typed: attack_page(result, release, typed), overwrite=overwrite
+    )
     if as_json:
-        typer.echo(dumps(found.json(), ensure_ascii=False))
+        typer.echo(dumps(result.json(), ensure_ascii=False))
     else:
-        _show(found, report)
+        _print_result(result, report)
 
 
-def _listed(names: str | None) -> list[str] | None:
-    return None if names is None else names.split(",")
-
-
-def _show(found: Finding | Findings, report: Path | None) -> None:
-    """Print each finding in words, then what did not run."""
+def _print_result(result: Finding | Findings, report: Path | None) -> None:
+    """Print each finding in words, then the attacks that did not run."""
     from rich.console import Console
 
     from sfumato.attack.finding import Finding
     from sfumato.report.terminal import printable
 
     console = Console(highlight=False)
-    for one in [found] if isinstance(found, Finding) else found.findings:
-        console.print(printable(f"{one.attack}: {one.words()}"))
-        if one.victims:
-            console.print(printable(f"  Victims: {one.victims:,}."))
-        for remark in one.remarks:
+    for finding in [result] if isinstance(result, Finding) else result.findings:
+        console.print(printable(f"{finding.attack}: {finding.words()}"))
+        if finding.victims:
+            console.print(printable(f"  Victims: {finding.victims:,}."))
+        for remark in finding.remarks:
             console.print(printable(f"  {remark}"), style="dim")
-    if not isinstance(found, Finding):
-        for name, reason in found.not_run.items():
+    if not isinstance(result, Finding):
+        for name, reason in result.not_run.items():
             console.print(printable(f"{name} did not run: {reason}"))
     console.print("For the owner: computed from rows of people.", style="dim")
     if report is not None:

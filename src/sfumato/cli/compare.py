@@ -1,4 +1,4 @@
-"""`sfumato compare`: candidates for a release beside each other."""
+"""`sfumato compare`: compare several releases of one table in privacy and utility."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli.options import OUTPUT, DeclaredSchema, Json, Overwrite, argument, option
-from sfumato.cli.progress import progress, values_named
+from sfumato.cli.options import (
+    DeclaredSchema,
+    Json,
+    Overwrite,
+    OwnersPage,
+    argument,
+    check_page,
+    option,
+)
+from sfumato.cli.process import values_named
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -21,22 +30,19 @@ def compare(
     schema: DeclaredSchema,
     known: Annotated[str | None, option("FILE", "The attacker's list of people.")] = None,
     control: Annotated[
-        str | None, option("FILE", "People like these who are not in the data.")
+        str | None, option("FILE", "Similar people who are not in the original.")
     ] = None,
     synthetic: Annotated[
-        list[str] | None, option("RELEASE", "One of them has made-up rows, nobody's.")
+        list[str] | None, option("RELEASE", "A release whose rows are synthetic; repeatable.")
     ] = None,
-    report: Annotated[
-        Path | None,
-        option("FILE.html", "Write a page with pictures, for the owner.", rich_help_panel=OUTPUT),
-    ] = None,
+    report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """See what attackers get of several releases of one table, and what each is good for.
+    """Compare several releases of one table: what attackers learn, and how useful each is.
 
-    Any kinds: anonymized tables, anatomies, published counts, synthetic tables, anyone's CSV. It
-    looks at the original without a budget, so what it tells is for the owner.
+    They may be of any kind: anonymized tables, anatomies, published counts, synthetic tables, or
+    tables of other tools. It reads the original without a budget: the result is for the owner.
 
     Examples:
         sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml
@@ -44,29 +50,29 @@ def compare(
             --known voters.csv --report compare.html
     """
     from sfumato.attack.comparison.compare import compare_releases
-    from sfumato.filesystem import check_target
-    from sfumato.release.files_in_use import source_files
 
-    if report is not None:
-        named = [one for one in (*releases, original, known, control) if one is not None]
-        used = (*(file for one in named for file in source_files(one)), schema)
-        check_target(report, overwrite=overwrite, kept=used)
-    with values_named(), progress("Comparing", unit="candidates") as told:
-        beside = {"known": known, "control": control}
-        found = compare_releases(
-            releases, original, schema, **beside, synthetic=synthetic or (), progress=told
+    check_page(report, *releases, original, known, control, schema, overwrite=overwrite)
+    with values_named(), progress("Comparing", unit="candidates") as report_progress:
+        comparison = compare_releases(
+            releases,
+            original,
+            schema,
+            known=known,
+            control=control,
+            synthetic=synthetic or (),
+            progress=report_progress,
         )
     if report is not None:
-        found.save_report(report, overwrite=overwrite)
+        comparison.save_report(report, overwrite=overwrite)
     if as_json:
-        typer.echo(dumps(found.json(), ensure_ascii=False))
+        typer.echo(dumps(comparison.json(), ensure_ascii=False))
     else:
-        show(found, report)
+        show(comparison, report)
 
 
-def show(found: Comparison, report: Path | None) -> None:
-    """Print a line for each candidate, and what of them is worth choosing."""
+def show(comparison: Comparison, report: Path | None) -> None:
+    """Print one line for each candidate, and the best trade-offs."""
     from sfumato.attack.comparison.page import summary
     from sfumato.report.terminal import print_for_owner
 
-    print_for_owner(summary(found), report)
+    print_for_owner(summary(comparison), report)

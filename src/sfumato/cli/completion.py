@@ -1,4 +1,4 @@
-"""What the shell may complete: names that are declared, read off two small files and no data."""
+"""Shell completion from names declared in `vault.toml` and schema files; it reads no data."""
 
 from __future__ import annotations
 
@@ -14,52 +14,54 @@ if TYPE_CHECKING:
 
 
 def one_of(choices: Mapping[str, str]) -> Callable[[str], list[tuple[str, str]]]:
-    """Complete one of some words, each with what is said of it."""
+    """Make a completion of the given words; each has a description."""
 
     def complete(incomplete: str) -> list[tuple[str, str]]:
-        return [one for one in choices.items() if one[0].startswith(incomplete)]
+        return [choice for choice in choices.items() if choice[0].startswith(incomplete)]
 
     return complete
 
 
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a data set of the vault."""
-    return [name for name in _datasets(ctx.params) if name.startswith(incomplete)]
+    return [name for name in _dataset_entries(ctx.params) if name.startswith(incomplete)]
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last of some columns, behind those that are written already."""
+    """Complete the last of several columns, separated by commas."""
     before, comma, last = incomplete.rpartition(",")
-    written = before.split(",")
-    # Before an option has its value, the parser has not yet given the other words their names.
-    names = _columns(ctx.params, [str(ctx.params.get("name")), *ctx.args])
+    typed = before.split(",")
+    # While an option lacks its value, the parser has not yet assigned the other words to names.
+    names = _column_names(ctx.params, [str(ctx.params.get("name")), *ctx.args])
     return [
-        f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in written
+        f"{before}{comma}{name}" for name in names if name.startswith(last) and name not in typed
     ]
 
 
-def _datasets(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _table(_vault(given) / "vault.toml", "datasets")
+def _dataset_entries(values: Mapping[str, Any]) -> dict[str, Any]:
+    return _read_table(_vault_folder(values) / "vault.toml", "datasets")
 
 
-def _columns(given: Mapping[str, Any], words: list[str]) -> list[str]:
-    """The columns of the schema that is named, or of the data set's own."""
-    if given.get("schema"):
-        return list(_table(Path(given["schema"]), "columns"))
-    entries = [one for name, one in _datasets(given).items() if name in words]
+def _column_names(values: Mapping[str, Any], arguments: list[str]) -> list[str]:
+    """The columns of the schema that `--schema` names, or of the data set in the arguments."""
+    if values.get("schema"):
+        return list(_read_table(Path(values["schema"]), "columns"))
     return [
-        name for one in entries for name in _table(_vault(given) / one.get("schema", ""), "columns")
+        column
+        for name, dataset in _dataset_entries(values).items()
+        if name in arguments
+        for column in _read_table(_vault_folder(values) / dataset.get("schema", ""), "columns")
     ]
 
 
-def _vault(given: Mapping[str, Any]) -> Path:
-    return Path(given.get("vault") or ".")
+def _vault_folder(values: Mapping[str, Any]) -> Path:
+    return Path(values.get("vault") or ".")
 
 
-def _table(file: Path, name: str) -> dict[str, Any]:
-    """A table of a TOML file, or nothing: completion never complains."""
+def _read_table(path: Path, name: str) -> dict[str, Any]:
+    """A table of a TOML file; an unreadable file has none, since completion must not fail."""
     with suppress(OSError, ValueError):
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get(name)
-        if isinstance(found, dict):
-            return found
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get(name)
+        if isinstance(table, dict):
+            return table
     return {}

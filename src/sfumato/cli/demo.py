@@ -1,4 +1,4 @@
-"""`sfumato demo`: every method on a made-up town, as one HTML page."""
+"""`sfumato demo`: make up a town, and show every method on it."""
 
 from __future__ import annotations
 
@@ -8,36 +8,33 @@ from typing import Annotated
 import typer
 
 from sfumato.cli.options import Json, option
-from sfumato.cli.progress import progress
-from sfumato.cli.serve import serving
+from sfumato.cli.serve import load_server
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 
 def demo(
-    out: Annotated[Path, option("DIR", "Where to write.", "--out")] = Path("sfumato-demo"),
+    out: Annotated[Path, option("DIR", "The folder to write to.", "--out")] = Path("sfumato-demo"),
     tables: Annotated[
         bool,
-        option(
-            None, "Write only the town's tables and their schemas, to try things on.", "--tables"
-        ),
+        option(None, "Write only the tables of the town and their schemas.", "--tables"),
     ] = False,
     serve: Annotated[
         bool,
-        option(None, "Serve a vault of the town, with one account of each kind.", "--serve"),
+        option(None, "Serve a vault of the town, with an account of each kind.", "--serve"),
     ] = False,
-    port: Annotated[int, option("PORT", "serve: on which port; 0 for any that is free.")] = 8321,
+    port: Annotated[int, option("PORT", "The port for --serve; 0 takes any free one.")] = 8321,
     as_json: Json = False,
 ) -> None:
-    """Make up a town, show what its table gives away, and write a page with charts.
+    """Make up a town, show what its table reveals, and write a page with charts.
 
-    With --serve the town is a vault behind a web console on this machine: passwords of everybody
-    who may sign in are drawn at random and shown once, and a tour leads through it in ten steps.
+    With --serve the town becomes a vault with a web console on this machine. The passwords of all
+    accounts are random and shown once; a tour in ten steps begins at the printed address.
 
     Examples:
         sfumato demo
         sfumato demo --tables --out town
     """
-
     from sfumato.demo.page import run
 
     if serve:
@@ -57,29 +54,29 @@ def demo(
 
 
 def _serve(out: Path, port: int, *, as_json: bool) -> None:
-    """Serve the town's vault until told to end."""
-    gate = serving()
+    """Serve the vault of the town until Ctrl-C."""
+    server_module = load_server()
     from sfumato.demo.guided_tour import ACCOUNTS, VAULT, check_free, password, sample_vault
     from sfumato.demo.page import run
 
     check_free(out)
-    listening = gate.Listening(port=port)
+    listening = server_module.Listening(port=port)
     with progress("Making up a town and its vault") as report:
         run(out, report, page=False)
         vault = sample_vault(out)
     with vault:
         passwords = {name: password() for name in ACCOUNTS}
-        gate.give_passwords(vault, passwords)
-        server = gate.VaultServer(vault, listening)
+        server_module.give_passwords(vault, passwords)
+        server = server_module.VaultServer(vault, listening)
 
-        def ready() -> None:
+        def announce() -> None:
             tour = f"{server.url}/console/tour"
             if as_json:
-                told = {"url": server.url, "tour": tour, "vault": str(out / VAULT)}
-                typer.echo(dumps({**told, "passwords": passwords}))
+                addresses = {"url": server.url, "tour": tour, "vault": str(out / VAULT)}
+                typer.echo(dumps({**addresses, "passwords": passwords}))
                 return
-            lines = [f"{name:10} {passwords[name]:45} {what}" for name, what in ACCOUNTS.items()]
-            typer.echo("\n".join(["These passwords are shown once:", *lines]))
+            accounts = [f"{name:10} {passwords[name]:45} {role}" for name, role in ACCOUNTS.items()]
+            typer.echo("\n".join(["These passwords are shown once:", *accounts]))
             typer.echo(f"A tour in ten steps: {tour}. Ctrl-C ends it.")
 
-        server.answer(ready)
+        server.answer(announce)

@@ -1,4 +1,4 @@
-"""`sfumato evaluate`: how near a synthetic table is to its original."""
+"""`sfumato evaluate`: compare a synthetic table with its original."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from sfumato.cli.options import (
     check_page,
     option,
 )
-from sfumato.cli.progress import progress
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 
 def evaluate(
-    synthetic: Annotated[str, argument("SYNTHETIC", "The synthetic table, whoever made it.")],
+    synthetic: Annotated[str, argument("SYNTHETIC", "The synthetic table, of any tool.")],
     original: Annotated[str, option("FILE", "The table that it was made from.", "--original")],
     schema: DeclaredSchema,
     target: Annotated[
         str | None,
-        option("COLUMN", "Learn to guess it from either table.", autocompletion=columns),
+        option("COLUMN", "Compare models that predict this column.", autocompletion=columns),
     ] = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """See how near a synthetic table is to its original, and what it gives away.
+    """Measure how similar a synthetic table is to its original, and what it reveals.
 
-    It looks at the original without a budget, so what it tells is for the owner.
+    It reads the original without a budget: the result is for the owner.
 
     Examples:
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml
@@ -46,11 +46,13 @@ def evaluate(
     from sfumato.report.terminal import print_for_owner
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
-    with progress("Comparing the tables", unit="sets of columns") as told:
-        found = compare_tables(synthetic, original, schema, target=target, progress=told)
+    with progress("Comparing the tables", unit="sets of columns") as report_progress:
+        evaluation = compare_tables(
+            synthetic, original, schema, target=target, progress=report_progress
+        )
     if report is not None:
-        found.report(report, overwrite=overwrite)
+        evaluation.report(report, overwrite=overwrite)
     if as_json:
-        typer.echo(dumps(found.json(), ensure_ascii=False))
+        typer.echo(dumps(evaluation.json(), ensure_ascii=False))
     else:
-        print_for_owner(summary(found), report)
+        print_for_owner(summary(evaluation), report)

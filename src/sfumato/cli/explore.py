@@ -10,8 +10,8 @@ import typer
 
 from sfumato.cli.compare import show
 from sfumato.cli.process import paid
-from sfumato.cli.progress import progress
 from sfumato.errors import ParameterError
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:

@@ -20,13 +20,12 @@ from sfumato.cli.options import (
     Overwrite,
     VaultFolder,
     argument,
+    command_line,
     declared,
     option,
     parameter_of,
-    typed_words,
 )
-from sfumato.cli.process import paid, release_collector
-from sfumato.cli.progress import progress
+from sfumato.cli.process import paid, resume_garbage_collection
 from sfumato.cli.release_gate import (
     OwnerReport,
     PublishFindings,
@@ -37,6 +36,7 @@ from sfumato.cli.release_gate import (
 )
 from sfumato.data.schema.names import quoted
 from sfumato.errors import ParameterError
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 from sfumato.vault.family import PRINCIPAL, PURPOSE, REQUEST_ID
 
@@ -85,8 +85,8 @@ def _text(family: Family) -> str:
     Help that names a kind, such as `publish histogram --help`, has the options of that kind.
     """
     topics = {f"{one.metavar}S".capitalize(): one.choices for one in family.fields if one.choices}
-    kind = next((word for word in typed_words[1:] if word in family.kinds), None)
-    if kind is not None and {"-h", "--help"} & {*typed_words}:
+    kind = next((word for word in command_line[1:] if word in family.kinds), None)
+    if kind is not None and {"-h", "--help"} & {*command_line}:
         topics.pop("Kinds", None)
         title = f"Options of {kind}, each as --option NAME=VALUE"
         topics[title] = family.kinds[kind].option_lines or {"none": ""}
@@ -175,7 +175,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
             )
             if gate is not None:
                 check_kept(places, owners_page, overwrite=overwrite, kept=kept)
-        release_collector()
+        resume_garbage_collection()
         with progress("Answering" if out is None else "Publishing"):
             answer: Answer = asked.answer(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []

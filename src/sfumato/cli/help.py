@@ -1,7 +1,7 @@
-"""Help as people read it: how to call it, what it does, what it takes by topic, and examples.
+"""The layout of help pages: usage, description, arguments and options by topic, examples.
 
-The text of a command begins with what it does. A line of its own that ends in a colon, with an
-indented block below, begins a topic; the topic 'Examples' is told last. Decision `pages`.
+The docstring of a command is its description. In it, a line that ends in a colon, with an indented
+block below, is a topic of its own; the topic 'Examples' comes last. Decision `pages`.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from sfumato.cli.argument_text import taken_as_written
+from sfumato.cli.argument_types import skip_validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-GENERAL = "In general"
-"""The topic of what every command has."""
-_WIDEST = 100
-_LEFT = 26
-"""What is wider than this stands on a line of its own, above what is said of it."""
+GENERAL = "General options"
+"""The topic of options that every command has."""
+_MAX_WIDTH = 100
+_MAX_NAME_WIDTH = 26
+"""A longer name stands on a line of its own, above its description."""
 _TOPIC = re.compile(r"^(\S[^\n]*):\n+((?:^ +\S[^\n]*\n*)+)", re.MULTILINE)
 
 Row = tuple[str, str]
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help is laid out here."""
+    """A command with our help page."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What it takes, help included."""
-        return taken_as_written(super().get_params(ctx))
+        """Its parameters, `--help` included."""
+        return skip_validation(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the page of the command."""
+        """Write the help page."""
         formatter.write("\n\n".join(_page(self, ctx)))
 
 
 class HelpfulGroup(TyperGroup):
-    """The command itself, whose help is a table of contents."""
+    """A command with sub-commands, whose help page lists them by chapter."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """What it takes before a command, help included."""
-        return taken_as_written(super().get_params(ctx))
+        """Its parameters before a sub-command, `--help` included."""
+        return skip_validation(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the page with the commands, chapter by chapter."""
+        """Write the help page."""
         formatter.write("\n\n".join(_page(self, ctx)))
 
 
@@ -58,29 +58,35 @@ def _page(command: HelpfulCommand | HelpfulGroup, context: Any) -> Iterator[str]
     text = cleandoc(command.help or "") + "\n"
     topics = {title: cleandoc(block) for title, block in _TOPIC.findall(text)}
     examples = topics.pop("Examples", None)
-    shown = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    arguments = [one for one in shown if isinstance(one, TyperArgument)]
-    options = [one for one in shown if isinstance(one, TyperOption)]
+    parameters = [
+        parameter
+        for parameter in command.get_params(context)
+        if not getattr(parameter, "hidden", False)
+    ]
+    arguments = [parameter for parameter in parameters if isinstance(parameter, TyperArgument)]
+    options = [parameter for parameter in parameters if isinstance(parameter, TyperOption)]
     yield _usage(command, context, arguments, options)
     for paragraph in _TOPIC.sub("", text).strip().split("\n\n"):
         yield "\n".join(_wrapped(paragraph, _width()))
     if arguments:
-        yield _section("Arguments", [(_named(one), _told(one)) for one in arguments])
+        rows = [(_argument_name(argument), _description(argument)) for argument in arguments]
+        yield _section("Arguments", rows)
     for title, block in topics.items():
-        yield _section(title, [_split(line) for line in block.splitlines()])
+        yield _section(title, [_read_row(line) for line in block.splitlines()])
     if isinstance(command, TyperGroup):
         yield from _contents(command, context)
     by_topic: dict[str, list[Row]] = {"Options": [], GENERAL: []}
-    for one in sorted(options, key=lambda one: not one.required):
-        topic = GENERAL if one.name == "help" else one.rich_help_panel or "Options"
-        by_topic.setdefault(topic, []).append((_spelled(one, context), _told(one)))
-    # What every command has is told after what only this one has.
-    for topic in sorted(by_topic, key=lambda one: one == GENERAL):
+    for option in sorted(options, key=lambda option: not option.required):
+        topic = GENERAL if option.name == "help" else option.rich_help_panel or "Options"
+        row = _option_name(option, context), _description(option)
+        by_topic.setdefault(topic, []).append(row)
+    # The general options come last, after those of this command.
+    for topic in sorted(by_topic, key=lambda topic: topic == GENERAL):
         if by_topic[topic]:
             yield _section(topic, by_topic[topic])
     if examples is not None:
         lines = re.sub(r"\s*\\\n\s*", " ", examples).splitlines()
-        yield "\n".join([_heading("Examples"), *map(_to_copy, lines)])
+        yield "\n".join([_heading("Examples"), *map(_shell_line, lines)])
 
 
 def _usage(
@@ -89,33 +95,42 @@ def _usage(
     arguments: Sequence[TyperArgument],
     options: Sequence[TyperOption],
 ) -> str:
-    """One line to copy: what must be given, by name, and that there is more."""
-    given = [_named(one) if one.required else f"[{_named(one)}]" for one in arguments]
-    given += [f"{one.opts[0]} {_value(one, context)}" for one in options if one.required]
+    """One line to copy, with all required parameters."""
+    words = [context.command_path]
+    for argument in arguments:
+        name = _argument_name(argument)
+        words.append(name if argument.required else f"[{name}]")
+    words += [
+        f"{option.opts[0]} {_metavar(option, context)}" for option in options if option.required
+    ]
     if isinstance(command, TyperGroup):
-        given.append("COMMAND")
-    words = " ".join([context.command_path, *given, "[options]"])
-    return f"{_heading('Usage')}\n  {words}"
+        words.append("COMMAND")
+    line = " ".join([*words, "[options]"])
+    lines = textwrap.wrap(
+        line, _width(), initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+    )
+    return "\n".join([_heading("Usage"), *lines])
 
 
 def _contents(group: TyperGroup, context: Any) -> Iterator[str]:
     chapters: dict[str, list[Row]] = {}
     for name in group.list_commands(context):
         command = group.commands[name]
-        first = cleandoc(command.help or "").partition("\n\n")[0]
+        summary = cleandoc(command.help or "").partition("\n\n")[0]
         chapter = getattr(command, "rich_help_panel", None) or "Commands"
-        chapters.setdefault(chapter, []).append((name, " ".join(first.split())))
+        chapters.setdefault(chapter, []).append((name, " ".join(summary.split())))
     for chapter, rows in chapters.items():
-        yield _section(chapter, rows, left=max(map(len, group.commands)))
+        yield _section(chapter, rows, min_width=max(map(len, group.commands)))
 
 
-def _section(title: str, rows: Sequence[Row], left: int = 0) -> str:
-    """A heading, and names on the left of what is said of them."""
-    column = 2 + max(left, *(len(name) for name, _ in rows if len(name) <= _LEFT), 0) + 2
+def _section(title: str, rows: Sequence[Row], min_width: int = 0) -> str:
+    """A heading, and names with their descriptions to the right."""
+    short_names = [name for name, _ in rows if len(name) <= _MAX_NAME_WIDTH]
+    column = 2 + max(min_width, *map(len, short_names), 0) + 2
     lines = [_heading(title)]
-    for name, told in rows:
-        wrapped = _wrapped(told, _width() - column) or [""]
-        if len(name) > _LEFT:
+    for name, description in rows:
+        wrapped = _wrapped(description, _width() - column) or [""]
+        if len(name) > _MAX_NAME_WIDTH:
             lines.append(f"  {name}")
             lines += [" " * column + line for line in wrapped]
         else:
@@ -128,8 +143,8 @@ def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
-def _to_copy(line: str) -> str:
-    """A line for the shell, which may go on below."""
+def _shell_line(line: str) -> str:
+    """A line to copy into a shell; a long one is continued by backslashes."""
     if len(line) + 2 <= _width():
         return f"  {line}"
     parts = textwrap.wrap(
@@ -143,34 +158,32 @@ def _to_copy(line: str) -> str:
     return " \\\n".join(parts)
 
 
-def _split(line: str) -> Row:
-    name, _, told = line.strip().partition("  ")
-    return name, told.strip()
+def _read_row(line: str) -> Row:
+    name, _, description = line.strip().partition("  ")
+    return name, description.strip()
 
 
-def _named(argument: TyperArgument) -> str:
+def _argument_name(argument: TyperArgument) -> str:
     return argument.metavar or argument.name.upper()
 
 
-def _spelled(option: TyperOption, context: Any) -> str:
-    flags = sorted(option.opts, key=len)
-    value = _value(option, context)
-    return " ".join([", ".join(flags), *([value] if value else [])])
+def _option_name(option: TyperOption, context: Any) -> str:
+    flags = ", ".join(sorted(option.opts, key=len))
+    return f"{flags} {_metavar(option, context)}".rstrip()
 
 
-def _value(option: TyperOption, context: Any) -> str:
-    """The word for its value; a switch has none, and few choices are named."""
+def _metavar(option: TyperOption, context: Any) -> str:
     if option.is_flag:
         return ""
     return option.metavar or (option.display_type(context) or "").strip("<>")
 
 
-def _told(one: TyperOption | TyperArgument) -> str:
-    parts = [one.help or ""]
-    if one.required and not isinstance(one, TyperArgument):
+def _description(parameter: TyperOption | TyperArgument) -> str:
+    parts = [parameter.help or ""]
+    if parameter.required and not isinstance(parameter, TyperArgument):
         parts.append("(required)")
-    elif one.show_default and one.default not in (None, False, "", [], ()):
-        parts.append(f"(default: {getattr(one.default, 'value', one.default)})")
+    elif parameter.show_default and parameter.default not in (None, False, "", [], ()):
+        parts.append(f"(default: {getattr(parameter.default, 'value', parameter.default)})")
     return " ".join(parts)
 
 
@@ -179,4 +192,4 @@ def _heading(text: str) -> str:
 
 
 def _width() -> int:
-    return max(50, min(shutil.get_terminal_size().columns, _WIDEST))
+    return max(50, min(shutil.get_terminal_size().columns, _MAX_WIDTH))

@@ -1,4 +1,4 @@
-"""`sfumato init`: make a folder a vault."""
+"""`sfumato init`: create a vault."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from sfumato.text import dumps
 def init(
     vault: Annotated[Path, argument("VAULT", "The folder.")],
     ledger: Annotated[
-        str, option("FILE|URL", "A SQLite file in it, or postgresql://...")
+        str, option("FILE|URL", "The ledger: a SQLite file in the folder, or postgresql://...")
     ] = "ledger.sqlite",
     head: Annotated[
         Path | None,
         option(
             "FILE",
-            "Where the ledger's last position is kept: outside the folder, best on another "
-            "disk. By default beside the folder.",
+            "The file with the ledger's last position. It must be outside the folder, best on "
+            "another disk; by default it is beside the folder.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a folder a vault: data sets under budgets that no crash can overspend.
+    """Create a vault: a folder of data sets with budgets, which no crash can overspend.
 
     Examples:
         sfumato init clinic
     """
     from sfumato.vault.creation import create
 
-    made = create(vault, database=ledger, head=head)
+    new = create(vault, database=ledger, head=head)
     if as_json:
-        typer.echo(dumps({"vault": str(made.folder), "head": str(made.head)}))
+        typer.echo(dumps({"vault": str(new.folder), "head": str(new.head)}))
     else:
-        typer.echo(
-            f"Made the vault {made.folder}. Keep {made.head} with it, but out of its backups."
-        )
+        typer.echo(f"Made the vault {new.folder}. Keep {new.head} with it, but out of its backups.")

@@ -1,4 +1,4 @@
-"""`sfumato inspect`: see the risk in a table."""
+"""`sfumato inspect`: show who stands out in a table."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sfumato.cli.options import (
     option,
     write_owners_page,
 )
-from sfumato.cli.progress import progress
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from sfumato.data.inspection import Inspection
 
-_RELEASED = (
-    "sfumato: This is a release of Sfumato: what is seen here is its labels, not the people. Use "
-    "measure for what it reaches."
+_IS_RELEASE = (
+    "sfumato: This is a release of Sfumato: its rows are labels of groups, not people. Use "
+    "'sfumato measure' for its privacy."
 )
 
 
@@ -35,7 +35,7 @@ def inspect(
     table: TableFile,
     schema: SchemaFile = None,
     population: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A table of the people it is drawn from.")
+        str | None, option("FILE", "A table of all people from whom the table is drawn.")
     ] = None,
     write: Annotated[
         Path | None,
@@ -50,7 +50,7 @@ def inspect(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """See who stands out in a table: roles of its columns, unique people, risk of a match.
+    """Show who stands out in a table: roles of columns, unique people, risk of a match.
 
     Examples:
         sfumato inspect people.csv
@@ -62,37 +62,37 @@ def inspect(
 
     for page in (write, report):
         check_page(page, table, schema, population, overwrite=overwrite)
-    with progress("Reading and measuring the columns") as told:
-        people = read(table, schema, progress=told)
-    if people.released and "://" in table:  # a file lies beside what tells of it
-        typer.echo(_RELEASED, err=True)
+    with progress("Reading and measuring the columns") as report_progress:
+        people = read(table, schema, progress=report_progress)
+    if people.released and "://" in table:  # the side-car of a file says it already
+        typer.echo(_IS_RELEASE, err=True)
     if schema is None:
-        for words in file_words(people, table):
-            typer.echo(f"sfumato: {words}", err=True)
+        for remark in file_words(people, table):
+            typer.echo(f"sfumato: {remark}", err=True)
     try:
-        if write is not None:  # a schema has its hierarchies from files
+        if write is not None:  # the files of hierarchies are known only now
             check_target(write, overwrite=overwrite, kept=people.files)
-        with progress("Counting who is unique") as told:
-            found = people.inspect(population=population, progress=told)
+        with progress("Counting who is unique") as report_progress:
+            inspection = people.inspect(population=population, progress=report_progress)
     finally:
         people.close()
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
     write_owners_page(
-        report, lambda typed: inspection_page(found, table, typed), overwrite=overwrite
+        report, lambda typed: inspection_page(inspection, table, typed), overwrite=overwrite
     )
     if as_json:
-        facts = _as_json(found) | {"file": people.layout.facts()}
-        typer.echo(dumps(facts, ensure_ascii=False))
+        data = _to_json(inspection) | {"file": people.layout.facts()}
+        typer.echo(dumps(data, ensure_ascii=False))
     else:
         from sfumato.data.inspection.terminal import print_inspection
 
-        print_inspection(found, written=write)
+        print_inspection(inspection, written=write)
 
 
-def _as_json(found: Inspection) -> dict[str, object]:
+def _to_json(inspection: Inspection) -> dict[str, object]:
     return {
-        "rows": found.rows,
+        "rows": inspection.rows,
         "columns": [
             {
                 "name": guess.column.name,
@@ -102,21 +102,21 @@ def _as_json(found: Inspection) -> dict[str, object]:
                 "written": {} if guess.column.spelling is None else guess.column.spelling.keys,
                 "warnings": list(guess.warnings),
             }
-            for guess in found.guesses
+            for guess in inspection.guesses
         ],
-        "counted": found.counted,
-        "largest_set": found.largest,
-        "left_out": found.left_out,
+        "counted": inspection.counted,
+        "largest_set": inspection.largest,
+        "left_out": inspection.left_out,
         "sets": [
             {
-                "columns": list(one.columns),
-                "groups": one.groups,
-                "unique_rows": one.unique_rows,
-                "unique_share": one.unique_share,
-                "small_rows": one.small_rows,
-                "small_share": one.small_share,
+                "columns": list(column_set.columns),
+                "groups": column_set.groups,
+                "unique_rows": column_set.unique_rows,
+                "unique_share": column_set.unique_share,
+                "small_rows": column_set.small_rows,
+                "small_share": column_set.small_share,
             }
-            for one in found.sets
+            for column_set in inspection.sets
         ],
-        "risk": asdict(found.reidentification),
+        "risk": asdict(inspection.reidentification),
     }

@@ -1,4 +1,4 @@
-"""`sfumato locate`: tell the places of one person, moved at random."""
+"""`sfumato locate`: add noise to places of one person, on the person's own machine."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sfumato.text import dumps
 
 
 def locate(
-    file: Annotated[str, argument("FILE", "The places of one person, a row each.")],
-    box: Annotated[str, option("W,S,E,N", "The map, which everybody may know.", "--box")],
+    file: Annotated[str, argument("FILE", "The places of one person, one in each row.")],
+    box: Annotated[str, option("W,S,E,N", "The bounds of the map, which are public.", "--box")],
     epsilon: Annotated[str, option("E", "For each metre and each place.", "--epsilon-per-metre")],
-    out: Annotated[str, option("OUT", "Where the moved places go.", "--out", "-o")],
-    at: Annotated[str, option("X,Y", "The columns of places, east first.")] = "lon,lat",
-    unit: Annotated[str, option("UNIT", "What places are in: degrees or metres.")] = "degrees",
+    out: Annotated[str, option("OUT", "The file of the noisy places.", "--out", "-o")],
+    at: Annotated[str, option("X,Y", "The columns of coordinates, east first.")] = "lon,lat",
+    unit: Annotated[str, option("UNIT", "The unit of coordinates: degrees or metres.")] = "degrees",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Tell places of your own, each moved at random, and what they give away.
+    """Add noise to your own places, and show how much they still reveal.
 
-    Near places become hard to tell apart; far ones do not. It runs on your side: nobody is
-    trusted with the true places. Every place costs its epsilon again, and the meter says what all
-    of them cost together: many places of one person are no private path.
+    Places near each other become hard to tell apart, places far from each other do not. It runs on
+    your machine, so you trust nobody with the true places. Each place costs epsilon again; the
+    total is shown. Many places of one person do not make a private path.
 
     Examples:
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\
@@ -37,17 +37,19 @@ def locate(
     check_outputs(Output.parse(out), several=False, overwrite=overwrite, kept=source_files(file))
     release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]
     release.save(out, overwrite=overwrite)
-    told = release.guarantee.parameters
+    parameters = release.guarantee.parameters
     if as_json:
-        typer.echo(dumps({**told, "out": out}))
+        typer.echo(dumps({**parameters, "out": out}))
         return
     typer.echo(release.guarantee.statement)
     if outside:
+        # A private number: it is printed for the person, and stands in no file.
         typer.echo(
-            f"For your eyes alone: {outside:,} of {told['places']:,} places lie outside of the map "
-            "and were told as if at its edge. That stands in no file."
+            f"For you alone: {outside:,} of {parameters['places']:,} places are outside the map "
+            "and were moved from its edge. No file says so."
         )
     typer.echo(
-        f"At least 95 % of places are within {told['radius95']:.0f} metres of the true ones."
+        f"At least 95 % of the noisy places are within {parameters['radius95']:.0f} metres of the "
+        "true ones."
     )
     typer.echo(f"Wrote {out} and {out}.json.")

@@ -1,43 +1,55 @@
-"""The command `sfumato`: its commands in the order of a table of contents, and its exit codes."""
+"""The program `sfumato`: its commands by chapter, how one is run, and its exit codes."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.commands import COMMANDS, command_named
-from sfumato.cli.families import command_of
+from sfumato.cli.families import command_of as family_command
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
-from sfumato.cli.operation_commands import group_of
-from sfumato.cli.options import typed_words
+from sfumato.cli.operation_commands import command_of, group_of
+from sfumato.cli.options import command_line
 from sfumato.cli.process import (
     INTERRUPTED,
-    EndedEarly,
     as_flag,
     check_arguments,
-    end_in_order,
+    end_process,
     exit_code,
-    hold_collector,
+    handle_stop_signals,
     in_flags,
-    leave,
     open_streams,
-    spare_pandas,
+    pause_garbage_collection,
+    skip_pandas,
     stdout_works,
 )
-from sfumato.errors import LedgerError, SfumatoError
+from sfumato.errors import EndedEarly, LedgerError, SfumatoError, spell
 from sfumato.filesystem import released, sweep, temporary_folder
-from sfumato.operations.table import NOUNS
+from sfumato.operations.table import NOUNS, SHORTCUTS, operation_of
 from sfumato.text import dumps, holds_password, without_passwords
 from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "Look around": ("demo",),
+    "See the risk": ("inspect",),
+    "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
+    "Answer questions": ("init", "add", "serve", "sandbox"),
+    "Learn": ("predict",),
+    "Ask people": ("collect", "locate"),
+}
+"""Commands of one word by chapter: modules of this package, or shortcuts of operations.
+
+Families of private methods (`vault.families`) and nouns (`operations.table`) name their chapters.
+"""
 
 _HELP = """See the risk in a table about people, release it safely, answer questions about it.
 
@@ -46,14 +58,17 @@ Examples:
     sfumato inspect example/town.csv
     sfumato help inspect
 """
-_STAYS = (
-    " If it was charged already, the charge stays, as 'sfumato ledger show' tells; an answer that "
-    "was made is kept, and the same question gives it again, free."
+_AFTER_CHARGE = (
+    " If it was charged already, the charge stays, as 'sfumato ledger show' tells. A finished "
+    "answer is stored: ask the same question again to get it, at no cost."
 )
 
 
-def build(asked: str | None = None) -> typer.Typer:
-    """The application with the command asked for, or with every one if that is none of them."""
+def build(name: str | None = None) -> typer.Typer:
+    """Make the application with the named command alone, or with all if there is no such command.
+
+    Each command imports what it needs, so a call of one command should not load the others.
+    """
     app = typer.Typer(
         name="sfumato",
         help=_HELP,
@@ -63,54 +78,61 @@ def build(asked: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
-    own = {name: chapter for chapter, names in COMMANDS.items() for name in names}
+    chapters = {word: chapter for chapter, words in COMMANDS.items() for word in words}
     families = {family.command: family for family in FAMILIES.values()}
-    known = (*own, *NOUNS, *families)
-    for name in [asked] if asked in known else known:
-        if name in NOUNS:
-            # The list of all commands needs no sub-commands, which are slow to load.
-            group = group_of(name, whole=name == asked)
-            app.add_typer(group, name=name, rich_help_panel=NOUNS[name].chapter)
+    names = (*chapters, *NOUNS, *families)
+    for word in [name] if name in names else names:
+        if word in NOUNS:
+            # The list of all commands shows no sub-commands, which are slow to load.
+            group = group_of(word, whole=word == name)
+            app.add_typer(group, name=word, rich_help_panel=NOUNS[word].chapter)
             continue
-        if name in own:
-            command, chapter = command_named(name), own[name]
+        if word in families:
+            command, chapter = family_command(families[word]), families[word].chapter
+        elif word in SHORTCUTS:
+            command, chapter = command_of(operation_of(word)), chapters[word]
         else:
-            command, chapter = command_of(families[name]), families[name].chapter
-        app.command(name, cls=HelpfulCommand, rich_help_panel=chapter)(command)
+            command, chapter = getattr(import_module(f"sfumato.cli.{word}"), word), chapters[word]
+        app.command(word, cls=HelpfulCommand, rich_help_panel=chapter)(command)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    end_in_order()
-    is_all = arguments is None  # else whoever gave them goes on after it
-    if _asks(given) and not {"-h", "--help"} & set(given):
-        if is_all:
-            hold_collector()
-        spare_pandas()
-    code = run(given)
-    if is_all:
-        leave(code)
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments
+        By default those of the process, which then ends quickly, without a teardown.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    handle_stop_signals()
+    owns_process = arguments is None
+    if _may_charge(words) and not {"-h", "--help"} & set(words):
+        if owns_process:
+            pause_garbage_collection()
+        skip_pandas()
+    code = run(words)
+    if owns_process:
+        end_process(code)
     sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; every outcome is an exit code and at most one line on standard error."""
+    """Run one command and return its exit code; an error is one line on standard error."""
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     as_json = "--json" in arguments
     released.clear()
-    typed_words[:] = arguments
-    charge = _STAYS if _asks(arguments) else ""
+    command_line[:] = arguments
+    after_charge = _AFTER_CHARGE if _may_charge(arguments) else ""
     try:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())
-        # Options such as --verbose may stand before the command.
-        application = build(next((word for word in arguments if not word.startswith("-")), None))
+        application = build(_command_name(arguments))
         result = application(arguments, prog_name="sfumato", standalone_mode=False)
-        if result == INTERRUPTED:  # Typer makes an exit code of Ctrl-C
+        if result == INTERRUPTED:  # Typer catches KeyboardInterrupt and returns this code
             raise KeyboardInterrupt
         sys.stdout.flush()
     except SfumatoError as error:
@@ -124,24 +146,25 @@ def run(arguments: list[str]) -> int:
             fields=error.fields(as_flag),
         )
     except TyperException as error:
-        return _fail("usage", _usage(error), 2, as_json=as_json)
-    except EndedEarly as kept:
-        typer.echo(f"sfumato: {kept}", err=True)
+        return _fail("usage", _usage_message(error), 2, as_json=as_json)
+    except EndedEarly as error:
+        typer.echo(f"sfumato: {spell(str(error), as_flag)}", err=True)
         return exit_code()
     except KeyboardInterrupt:
         what = "the release" if released else "nothing"
-        message = f"Interrupted; {what} was written.{charge}"
+        message = f"Interrupted; {what} was written.{after_charge}"
         return _fail("interrupted", message, exit_code(), as_json=as_json)
     except OSError as error:
         works = stdout_works()
         if isinstance(error, BrokenPipeError):
             return 1
-        message = f"The system refused: {os.strerror(error.errno or 0)}.{charge}"
+        message = f"The system refused: {os.strerror(error.errno or 0)}.{after_charge}"
         return _fail("system_refused", message, 1, as_json=as_json and works)
     except MemoryError:
-        message = f"There is not enough memory for this.{charge}"
+        message = f"There is not enough memory for this.{after_charge}"
         return _fail("out_of_memory", message, 1, as_json=as_json)
-    except Exception as error:  # noqa: BLE001  # its text may quote data, so its name must do
+    except Exception as error:  # noqa: BLE001
+        # The text of an unknown error may quote rows, so only its class is shown.
         message = (
             f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
         )
@@ -149,17 +172,20 @@ def run(arguments: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _asks(arguments: list[str]) -> bool:
-    """Whether it is a command that may be charged."""
-    command = next((word for word in arguments if not word.startswith("-")), None)
-    return command in {one.command for one in FAMILIES.values()}
+def _command_name(arguments: list[str]) -> str | None:
+    """The first word that is no option: `--verbose` may stand before the command."""
+    return next((word for word in arguments if not word.startswith("-")), None)
+
+
+def _may_charge(arguments: list[str]) -> bool:
+    return _command_name(arguments) in {family.command for family in FAMILIES.values()}
 
 
 def _options(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
-    verbose: bool = typer.Option(  # noqa: ARG001  read where errors are told
-        False, "--verbose", help="Say also why the ledger failed, for its operator."
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    verbose: bool = typer.Option(  # noqa: ARG001  `run` reads it from the arguments
+        False, "--verbose", help="When the ledger fails, also print the cause, for its operator."
     ),
 ) -> None:
     if version:
@@ -186,16 +212,16 @@ def _fail(
             typer.echo(dumps({"error": {"code": code, "message": message, **shown}}))
         except OSError:
             stdout_works()
-    with suppress(OSError):  # nobody may be left to read it
+    with suppress(OSError):  # standard error may be closed
         typer.echo(f"sfumato: {message}", err=True)
     return exit_code
 
 
-def _usage(error: TyperException) -> str:
-    """What is wrong with a call; a near miss is told by the name that was meant."""
-    near = sorted(getattr(error, "possibilities", None) or ())
-    if near:
-        return f"{_one_line(error.message)}. Did you mean {' or '.join(near)}?"
+def _usage_message(error: TyperException) -> str:
+    """What is wrong with a call, and the similar names that exist."""
+    similar = sorted(getattr(error, "possibilities", None) or ())
+    if similar:
+        return f"{_one_line(error.message)}. Did you mean {' or '.join(similar)}?"
     return _one_line(error.format_message())
 
 

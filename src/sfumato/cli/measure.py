@@ -1,4 +1,4 @@
-"""`sfumato measure`: what a table reaches, whoever anonymized it."""
+"""`sfumato measure`: measure the privacy and the losses of an anonymized table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sfumato.cli.options import (
     option,
     write_owners_page,
 )
-from sfumato.cli.progress import progress, values_named
+from sfumato.cli.process import values_named
+from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -29,45 +30,47 @@ def measure(
     schema: DeclaredSchema,
     original: Annotated[str | None, option("FILE", "The table that it was made from.")] = None,
     population: Annotated[
-        str | None, option("FILE", "A table of the people it is drawn from.")
+        str | None, option("FILE", "A table of all people from whom the table is drawn.")
     ] = None,
     workload: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Questions in SQL, one on a line: how far off are their answers?"
-        ),
+        option("FILE", "SQL queries, one in each line; measure the errors of their answers."),
     ] = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure k, every l and t, and all costs of a table, alone or against its original.
+    """Measure k, every l and t, and all costs of a table that any tool has anonymized.
+
+    Give the original to compare the table with it.
 
     Examples:
         sfumato measure safe.csv --schema people.toml
         sfumato measure safe.csv --schema people.toml --original people.csv \\
             --report reached.html
     """
-    from sfumato.anonymize.measure import measure as measured
+    from sfumato.anonymize.measure import measure as measure_table
     from sfumato.anonymize.measure import read_questions
     from sfumato.attack.inspection_pages import measure_page
 
     check_page(report, table, original, population, workload, schema, overwrite=overwrite)
-    questions = None if workload is None else read_questions(workload)
+    queries = None if workload is None else read_questions(workload)
     with values_named(), progress("Measuring"):
-        measures = measured(
-            table, schema, original=original, population=population, workload=questions
+        measures = measure_table(
+            table, schema, original=original, population=population, workload=queries
         )
-    found = measures.json()
-    write_owners_page(report, lambda typed: measure_page(found, table, typed), overwrite=overwrite)
+    figures = measures.json()
+    write_owners_page(
+        report, lambda typed: measure_page(figures, table, typed), overwrite=overwrite
+    )
     if as_json:
-        typer.echo(dumps(found, ensure_ascii=False))
+        typer.echo(dumps(figures, ensure_ascii=False))
     else:
-        _show(found, measures.person)
+        _print_figures(figures, measures.person)
 
 
-def _show(found: Mapping[str, object], person: str | None) -> None:
-    """Print the figures, one line each, and what they count."""
+def _print_figures(figures: Mapping[str, object], person: str | None) -> None:
+    """Print one line for each figure, and what the figures count."""
     from rich.console import Console
     from rich.table import Table
 
@@ -76,30 +79,30 @@ def _show(found: Mapping[str, object], person: str | None) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right")
-    for name, value in _lines(found):
+    for name, value in _flatten(figures):
         table.add_row(printable(name), printable(value))
     console = Console(highlight=False)
     console.print(table)
-    whose = "original's" if found["reference"] == "original" else "release's own"
-    console.print(f"Classes are compared with the {whose} distribution of values.", style="dim")
+    reference = "original's" if figures["reference"] == "original" else "release's own"
+    console.print(f"Classes are compared with the {reference} distribution of values.", style="dim")
     if person is not None:
-        told = f"People are counted, by column {person}."
-        if found["counted"] == "rows":
-            told = (
+        counted = f"People are counted, by column {person}."
+        if figures["counted"] == "rows":
+            counted = (
                 f"Rows are counted, not people: the table does not say whose row it is ({person})."
             )
-        console.print(printable(told), style="dim")
+        console.print(printable(counted), style="dim")
 
 
-def _lines(found: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
-    """The figures with the names that lead to them."""
-    lines = []
-    for name, value in found.items():
+def _flatten(figures: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
+    """The figures of nested records, each under its full name."""
+    rows = []
+    for name, value in figures.items():
         title = f"{prefix} {name}".strip().replace("_", " ")
         if isinstance(value, dict):
-            lines += _lines(value, title)
+            rows += _flatten(value, title)
         elif isinstance(value, int | float):
-            lines.append((title, f"{value:,.6g}"))
+            rows.append((title, f"{value:,.6g}"))
         elif value is None:
-            lines.append((title, "–"))
-    return lines
+            rows.append((title, "–"))
+    return rows

@@ -1,4 +1,4 @@
-"""The sub-commands of operations, made from their declarations: `sfumato principal add ...`."""
+"""Commands of operations, made from their declarations: `sfumato principal add ...`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sfumato.cli.options import (
     Json,
     Overwrite,
     VaultFolder,
-    decided_by,
     declared,
+    operator_name,
     option,
     parameter_of,
 )
@@ -26,9 +26,10 @@ from sfumato.text import dumps
 
 if TYPE_CHECKING:
     from sfumato.operations.operation import Operation
-    from sfumato.vault.family import Field
 
-Operator = Annotated[str | None, option("WHO", "Who decided it; by default you.", "--operator")]
+Operator = Annotated[
+    str | None, option("WHO", "Who decided it, for the ledger; by default you.", "--operator")
+]
 Details = Annotated[bool, option(None, "Show all columns.", "--details")]
 Quiet = Annotated[bool, option(None, "Ask nothing, also on a terminal.", "--yes")]
 _EXAMPLE_VAULT = ("--vault", "clinic")
@@ -37,7 +38,7 @@ _DIALOGUES = {"dataset add": "sfumato.cli.walkthrough"}
 
 
 def group_of(noun: str, *, whole: bool) -> typer.Typer:
-    """The command of a noun; the `whole` one has a sub-command for each of its operations."""
+    """Make the command of a noun; only the `whole` one has its sub-commands."""
     group = typer.Typer(
         cls=HelpfulGroup,
         help=NOUNS[noun].help,
@@ -52,6 +53,11 @@ def group_of(noun: str, *, whole: bool) -> typer.Typer:
     for operation in operations_of(noun):
         if "command" in operation.doors:
             group.command(operation.verb, cls=HelpfulCommand)(command_of(operation))
+    if noun == "survey":
+        # A server is a door, so it cannot be an operation.
+        from sfumato.cli.serve import serve_survey
+
+        group.command("serve", cls=HelpfulCommand)(serve_survey)
     return group
 
 
@@ -61,10 +67,10 @@ def _show_help(context: typer.Context) -> None:
 
 
 def command_of(operation: Operation) -> Any:
-    """A function for Typer whose parameters are the fields of the request."""
+    """Make a function for Typer whose parameters are the fields of the request."""
     has_details = hasattr(operation.result, "show_details")
 
-    def command(*, vault: Path, as_json: bool, **values: Any) -> None:
+    def command(*, as_json: bool, vault: Path = Path(), **values: Any) -> None:
         from sfumato.filesystem import check_target
         from sfumato.operations.fields import file_readers, read
         from sfumato.operations.local_calls import open_context
@@ -86,18 +92,18 @@ def command_of(operation: Operation) -> Any:
             from sfumato.release.files_in_use import vault_files
 
             check_target(out, overwrite=overwrite, kept=vault_files(vault))
-        with open_context(vault, operation, decided_by(operator)) as context:
+        with open_context(vault, operation, operator_name(operator)) as context:
             result = operation.run(context, request)
-            while (following := result.rest(request)) is not None:
+            while (next_request := result.rest(request)) is not None:
                 result.print(as_json=as_json)
-                request = following
+                request = next_request
                 result = operation.run(context, request)
             if out is not None:
-                # What only owners may ask for is theirs alone as a file, too.
+                # A file of a result that only owners may see is readable by its owner only.
                 private = operation.allowed.owner
-                written = result.save(out, overwrite=overwrite, private=private)
-                files = ", ".join(written["written"])
-                typer.echo(dumps(written) if as_json else f"Wrote {files}.")
+                report = result.save(out, overwrite=overwrite, private=private)
+                files = ", ".join(report["written"])
+                typer.echo(dumps(report) if as_json else f"Wrote {files}.")
             elif details and not as_json:
                 result.show_details()
             else:
@@ -124,49 +130,46 @@ def _parameters(operation: Operation) -> list[Parameter]:
         file = option("OUT", endings, "--out", "-o", rich_help_panel=OUTPUT)
         parameters.append(declared("out", Annotated[Path | None, file], None))
         parameters.append(declared("overwrite", Overwrite, False))
-    parameters.append(declared("vault", VaultFolder, Path()))
+    if not operation.local:
+        parameters.append(declared("vault", VaultFolder, Path()))
     parameters.append(declared("as_json", Json, False))
-    # Typer takes arguments in the order of the parameters, those that must be given first.
+    # Typer takes arguments in the order of the parameters, and Python wants required ones first.
     return sorted(parameters, key=lambda parameter: parameter.default is not Parameter.empty)
 
 
 def help_text(operation: Operation) -> str:
-    """The page of a sub-command: what it does, the words of its fields, and examples."""
-    parts = [operation.help]
+    """The docstring of a command: what it does, the choices of its fields, and examples."""
+    paragraphs = [operation.help]
     for field in operation.fields:
         if any(field.choices.values()):
             width = max(map(len, field.choices))
-            lines = [f"    {word:{width}}  {means}" for word, means in field.choices.items()]
-            parts.append("\n".join([f"{_topic(field)}:", *lines]))
+            lines = [f"    {choice:{width}}  {words}" for choice, words in field.choices.items()]
+            title = field.name.replace("_", " ").capitalize().removesuffix("s")
+            paragraphs.append("\n".join([f"{title}s:", *lines]))
     lines = [f"    {line}" for line in example_lines(operation)]
-    parts.append("\n".join(["Examples:", *lines]))
-    return "\n\n".join(parts)
-
-
-def _topic(field: Field) -> str:
-    name = field.name.replace("_", " ").capitalize()
-    return name if name.endswith("s") else f"{name}s"
+    paragraphs.append("\n".join(["Examples:", *lines]))
+    return "\n\n".join(paragraphs)
 
 
 def example_lines(operation: Operation) -> list[str]:
     """The examples of an operation as lines for the shell."""
     examples = operation.command_examples or operation.examples
-    return [_line(operation, values) for values in examples]
+    return [_example_line(operation, values) for values in examples]
 
 
-def _line(operation: Operation, values: Any) -> str:
+def _example_line(operation: Operation, values: Any) -> str:
     words = ["sfumato", *words_of(operation)]
     for field in sorted(operation.fields, key=lambda field: not field.positional):
         if field.name not in values:
             continue
         value = values[field.name]
         if isinstance(value, dict):
-            written = dumps(value)
-        else:
-            written = ",".join(value) if isinstance(value, list) else str(value)
+            value = dumps(value)
+        elif isinstance(value, list) and not (field.positional and field.type == list[str]):
+            value = ",".join(value)
         flag = field.flag or f"--{field.name.replace('_', '-')}"
         if field.positional:
-            words.append(written)
+            words += value if isinstance(value, list) else [str(value)]
         else:
-            words += [flag] if field.type is bool else [flag, written]
-    return shlex.join([*words, *_EXAMPLE_VAULT])
+            words += [flag] if field.type is bool else [flag, str(value)]
+    return shlex.join([*words, *([] if operation.local else _EXAMPLE_VAULT)])

@@ -1,4 +1,4 @@
-"""Options that several commands share, and short words for declaring others."""
+"""Options that several commands share, and helpers to declare parameters of commands."""
 
 from __future__ import annotations
 
@@ -22,74 +22,81 @@ if TYPE_CHECKING:
     from sfumato.vault.family import Field
 
 
-_COLUMNS = {"COLUMN", "COLUMN ...", "A,B"}
-"""The words for columns, which the shell completes from the schema."""
-typed_words: list[str] = []
-"""What was typed behind the name of the program, for pages that tell how they were made."""
+_COLUMN_METAVARS = {"COLUMN", "COLUMN ...", "A,B"}
+"""Metavars of columns, which the shell completes from the schema."""
+command_line: list[str] = []
+"""The arguments of this command, for pages that state how they were made."""
 OUTPUT = "Output"
-"""The topic under which help tells where results go."""
+"""The topic of options about output files."""
 
 
-def option(metavar: str | None, told: str, *flags: str, **more: Any) -> Any:
-    """An option with the word that stands for its value, and a line of help."""
-    return typer.Option(*flags, metavar=metavar, help=told, **more)
+def option(metavar: str | None, description: str, *flags: str, **settings: Any) -> Any:
+    """Declare an option; `settings` are those of Typer."""
+    return typer.Option(*flags, metavar=metavar, help=description, **settings)
 
 
-def decided_by(operator: str | None) -> str:
-    """In whose name the ledger notes a decision: who is given, else who is logged in here."""
+def argument(metavar: str, description: str, **settings: Any) -> Any:
+    """Declare a required argument; `settings` are those of Typer."""
+    return typer.Argument(metavar=metavar, help=description, show_default=False, **settings)
+
+
+def operator_name(operator: str | None) -> str:
+    """The operator that the ledger records: the given one, else the user of this process."""
     if operator is not None:
         return operator
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # as in a container, whose user has no name
+    except (OSError, KeyError, ImportError):  # a container may run as a user without a name
         return f"user {os.getuid()}"
 
 
-def argument(metavar: str, told: str, **more: Any) -> Any:
-    """An argument that must be given."""
-    return typer.Argument(metavar=metavar, help=told, show_default=False, **more)
-
-
 def declared(name: str, annotation: object, default: object = Parameter.empty) -> Parameter:
-    """A parameter of a command, as its parser takes it."""
+    """Make a keyword parameter for the signature of a command."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def parameter_of(field: Field) -> Parameter:
-    """A field of a form as an argument or an option of a command."""
-    words: dict[str, Any] = {"metavar": field.metavar or None, "help": field.help}
-    words |= {"show_default": not field.required, "rich_help_panel": field.topic or None}
+    """Make an argument or an option from a field of a request."""
+    settings: dict[str, Any] = {"metavar": field.metavar or None, "help": field.help}
+    settings |= {"show_default": not field.required, "rich_help_panel": field.topic or None}
     if field.choices:
-        words["autocompletion"] = one_of(field.choices)
-    elif field.metavar in _COLUMNS:
-        words["autocompletion"] = columns
+        settings["autocompletion"] = one_of(field.choices)
+    elif field.metavar in _COLUMN_METAVARS:
+        settings["autocompletion"] = columns
+    # Without an explicit flag Typer adds --no-NAME to a switch.
     flag = field.flag or (f"--{field.name.replace('_', '-')}" if field.type is bool else None)
     flags = () if flag is None else (flag,)
-    info = typer.Argument(**words) if field.positional else typer.Option(*flags, **words)
-    optional = field.default is None and not field.required
-    given = Path if field.from_file else field.type
-    kind = given | None if optional else given
+    info = typer.Argument(**settings) if field.positional else typer.Option(*flags, **settings)
+    is_optional = field.default is None and not field.required
+    plain = Path if field.from_file else field.type
+    kind = plain | None if is_optional else plain
     return declared(field.name, Annotated[kind, info], field.parameter.default)
 
 
 def topic(name: str, fields: Iterable[Field]) -> list[Field]:
-    """Fields that help tells under a heading of their own."""
-    return [replace(one, topic=name) for one in fields]
+    """Put fields under a topic of help."""
+    return [replace(field, topic=name) for field in fields]
 
 
 def form(*fields: Field) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the fields of a form, behind what it must be given, as keywords."""
+    """Add fields to a command, which gets their values as keywords.
 
-    def formed(command: Callable[..., None]) -> Callable[..., None]:
+    They come after the required parameters of the command and before the others.
+    """
+
+    def add_fields(command: Callable[..., None]) -> Callable[..., None]:
         *own, _ = signature(command, eval_str=True).parameters.values()
-        needed = [one for one in own if one.default is Parameter.empty]
-        rest = [one for one in own if one not in needed]
-        asked = [*needed, *map(parameter_of, fields), *rest]
-        made = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in asked])
-        command.__signature__ = made  # type: ignore[attr-defined]
+        required = [parameter for parameter in own if parameter.default is Parameter.empty]
+        optional = [parameter for parameter in own if parameter not in required]
+        command.__signature__ = Signature(  # type: ignore[attr-defined]
+            [
+                parameter.replace(kind=Parameter.KEYWORD_ONLY)
+                for parameter in (*required, *map(parameter_of, fields), *optional)
+            ]
+        )
         return command
 
-    return formed
+    return add_fields
 
 
 Json = Annotated[
@@ -125,21 +132,21 @@ VaultFolder = Annotated[
 
 
 def check_page(page: Path | None, *sources: str | Path | None, overwrite: bool) -> None:
-    """Refuse a file that cannot be written, or that would replace what it is made from."""
+    """Refuse a page that cannot be written, or that would replace a source or a file of a vault."""
     if page is None:
         return
     from sfumato.filesystem import check_target
     from sfumato.release.files_in_use import source_files, vault_files_around
 
-    used = [file for one in sources if one is not None for file in source_files(one)]
+    used = [file for source in sources if source is not None for file in source_files(source)]
     check_target(page, overwrite=overwrite, kept=(*used, *vault_files_around(page)))
 
 
-def write_owners_page(page: Path | None, made: Callable[[str], str], *, overwrite: bool) -> None:
-    """Write the page that is `made` with the command as it was typed, without passwords."""
+def write_owners_page(page: Path | None, make: Callable[[str], str], *, overwrite: bool) -> None:
+    """Write the page that `make` returns for this command line, which is without passwords."""
     if page is None:
         return
     from sfumato.report.page import write_page
 
-    typed = without_passwords(shlex.join(["sfumato", *typed_words]))
-    write_page(made(typed), page, overwrite=overwrite)
+    typed = without_passwords(shlex.join(["sfumato", *command_line]))
+    write_page(make(typed), page, overwrite=overwrite)

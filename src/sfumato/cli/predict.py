@@ -1,4 +1,4 @@
-"""`sfumato predict`: what a model says of the rows of a table."""
+"""`sfumato predict`: predict with a trained model."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from sfumato.text import dumps
 
 
 def predict(
-    model: Annotated[Path, argument("MODEL", "A model that sfumato learn wrote.")],
-    table: Annotated[str, argument("TABLE", "The rows to look at, with the model's features.")],
+    model: Annotated[Path, argument("MODEL", "A model that 'sfumato learn' wrote.")],
+    table: Annotated[str, argument("TABLE", "A table with the features of the model.")],
     out: Annotated[
         Path,
-        option("OUT", "A .csv, .parquet or .xlsx.", "-o", "--out", rich_help_panel=OUTPUT),
+        option("OUT", "A .csv, .parquet or .xlsx file.", "-o", "--out", rich_help_panel=OUTPUT),
     ],
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Tell by a model what is not in a table, row by row.
+    """Predict with a trained model, for each row of a table.
 
-    It costs nothing: nothing of the people that it was learnt of is in a model.
+    It costs no budget: the model is differentially private already.
 
     Examples:
         sfumato predict model.json people.csv -o told.csv
     """
     from sfumato.methods.learn.model import write_predictions
 
-    told = write_predictions(model, table, out, overwrite=overwrite)
+    predictions = write_predictions(model, table, out, overwrite=overwrite)
+    rows, names = predictions.num_rows, predictions.column_names
     if as_json:
-        typer.echo(dumps({"rows": told.num_rows, "columns": told.column_names, "out": str(out)}))
+        typer.echo(dumps({"rows": rows, "columns": names, "out": str(out)}))
     else:
-        typer.echo(f"Wrote {told.num_rows:,} rows, with what the model says of each, to {out}.")
+        typer.echo(f"Wrote {rows:,} rows with predictions to {out}.")

@@ -1,4 +1,4 @@
-"""The process of a command: its standard streams, and an orderly end however it comes."""
+"""The process of a command: streams, signals, start-up and exit, and errors in terms of flags."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from sfumato.errors import CallerError, InternalError, OutputError, ParameterError, spell, written
+from sfumato.errors import (
+    CallerError,
+    InternalError,
+    OutputError,
+    ParameterError,
+    SchemaError,
+    spell,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,54 +28,52 @@ if TYPE_CHECKING:
     from sfumato.errors import Option, SfumatoError
 
 
-class EndedEarly(Exception):  # noqa: N818  # no error: the command has done what was wished
-    """Raised when the work is written; its text says what was kept."""
-
-
 INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
+"""The exit code after Ctrl-C: 128 and the number of SIGINT."""
 
-_STOPPING = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
-_told: list[int] = []
+_STOP_SIGNALS = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+_received: list[int] = []
+"""The stop signal that this process has received, if any."""
 
 
-def end_in_order() -> None:
-    """Clean up before a request to end (SIGTERM) or a lost terminal (SIGHUP) ends the command.
+def handle_stop_signals() -> None:
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that the command cleans up.
 
-    A signal that whoever started us wants ignored, as nohup does, stays so.
+    A signal that is ignored already, as `nohup` ignores SIGHUP, stays ignored.
     """
-    for one in _STOPPING:
-        if signal.getsignal(one) == signal.SIG_DFL:
-            signal.signal(one, _stop)
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _stop)
 
 
 def exit_code() -> int:
     """The exit code of an interrupted command: 128 and the number of the signal."""
-    return 128 + _told[0] if _told else INTERRUPTED
+    return 128 + _received[0] if _received else INTERRUPTED
 
 
-def _stop(number: int, _frame: FrameType | None) -> None:
-    # Cleaning up must not be cut short by the next request; only SIGKILL can, and Ctrl-C.
-    for one in _STOPPING:
-        signal.signal(one, signal.SIG_IGN)
-    _told.append(number)
+def _stop(received: int, _frame: FrameType | None) -> None:
+    # A second signal must not cut cleaning up short; only SIGKILL and Ctrl-C can.
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    _received.append(received)
     raise KeyboardInterrupt
 
 
 def open_streams() -> None:
-    """Fill the places of closed standard streams; refuse to work for a closed standard output.
+    """Replace closed standard streams; refuse to work with a closed standard output.
 
-    A file opened later would take such a place, and what some library prints would land in it.
+    A file opened later would get the descriptor of a closed stream, and whatever a library prints
+    would end up in it.
     """
-    closed = sys.stdout is None
-    while (place := os.open(os.devnull, os.O_RDWR)) <= 2:
+    output_is_closed = sys.stdout is None
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
-    os.close(place)
+    os.close(descriptor)
     if sys.stdout is None:
-        sys.stdout = _nowhere()
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
-        sys.stderr = _nowhere()
-    if closed:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    if output_is_closed:
         raise OutputError(
             "output_unwritable",
             "Standard output is closed, so the result would be lost. Leave it open, or send it to "
@@ -76,57 +82,57 @@ def open_streams() -> None:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse what is not UTF-8: no file of ours could name it."""
-    for place, argument in enumerate(arguments, start=1):
-        if any("\ud800" <= sign <= "\udfff" for sign in argument):
+    """Refuse an argument that is not UTF-8: it cannot name a file of ours."""
+    for number, argument in enumerate(arguments, start=1):
+        if any("\ud800" <= character <= "\udfff" for character in argument):
             shown = argument.encode("utf-8", "backslashreplace").decode()
             raise ParameterError(
                 "argument_not_utf8",
-                f"Argument {place}, '{shown[:80]}', is not UTF-8. Rename the file it names.",
+                f"Argument {number}, '{shown[:80]}', is not UTF-8. Rename the file that it names.",
             )
 
 
-def spare_pandas() -> None:
-    """Have Arrow believe that there is no pandas, which no command uses.
+def skip_pandas() -> None:
+    """Keep Arrow from importing pandas, which no command uses.
 
-    It asks at its first array, once, and where pandas is installed that costs more time than most
-    questions do.
+    Arrow looks for pandas once, when it makes its first array. Where pandas is installed, importing
+    it takes longer than most questions.
     """
-    blind = _Blind()
-    sys.meta_path.insert(0, blind)
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
     try:
         import pyarrow as pa
 
         pa.array([0])
     finally:
-        sys.meta_path.remove(blind)
+        sys.meta_path.remove(finder)
 
 
-class _Blind:
-    """Finds no pandas."""
+class _NoPandas:
+    """An import hook under which there is no pandas."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name, name=name)
 
 
-def hold_collector() -> None:
-    """Look for no garbage while modules are loaded: there is none, and looking takes long.
+def pause_garbage_collection() -> None:
+    """Turn garbage collection off while modules are loaded: it takes long and finds nothing.
 
-    Whoever holds it lets it go before the work, and ends the process by `leave`.
+    `resume_garbage_collection` turns it on before the work; `end_process` must end the process.
     """
     gc.disable()
 
 
-def release_collector() -> None:
-    """Look for garbage again, where that was held, but never among what was loaded so far."""
+def resume_garbage_collection() -> None:
+    """Turn garbage collection on if it was paused; it then skips all objects loaded so far."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
 
 
-def leave(code: int) -> NoReturn:
-    """Tidy up and end the process; the system frees at once what Python would piece by piece."""
+def end_process(code: int) -> NoReturn:
+    """Run exit handlers and end the process, without the interpreter's slow teardown."""
     try:
         atexit._run_exitfuncs()  # noqa: SLF001  as Python does at its own end
         sys.stdout.flush()
@@ -136,18 +142,14 @@ def leave(code: int) -> NoReturn:
 
 
 def stdout_works() -> bool:
-    """Whether standard output takes what is left; if not, it is given up for good."""
+    """Whether standard output can be flushed; if not, it is replaced by the null device."""
     try:
         sys.stdout.flush()
     except OSError:
-        # The reader has gone or the disk is full: Python must not flush once more at exit.
+        # The reader has gone or the disk is full: Python must not flush again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True
-
-
-def _nowhere() -> TextIO:
-    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def as_flag(named: Option) -> str:
@@ -158,10 +160,10 @@ def as_flag(named: Option) -> str:
     if named.value is None or named.value is True:
         return flag
     values = named.value if isinstance(named.value, list) else [named.value]
-    return f"{flag} {','.join(map(_written, values))}"
+    return f"{flag} {','.join(map(_spell_value, values))}"
 
 
-def _written(value: Any) -> str:
+def _spell_value(value: Any) -> str:
     return value if isinstance(value, str) else written(value)
 
 
@@ -172,9 +174,20 @@ def in_flags(error: SfumatoError) -> str:
 
 @contextmanager
 def paid() -> Iterator[None]:
-    """After the charge nothing is the caller's mistake any more: what is paid for is not lost."""
+    """Report a caller's error after the charge as an internal one: the answer is not lost."""
     try:
         yield
     except CallerError as error:
         message = f"{error.sentence} It is paid for and stored: repeat the command, which is free."
         raise InternalError(error.code, message) from None
+
+
+@contextmanager
+def values_named() -> Iterator[None]:
+    """Show values that a hierarchy lacks: the user of a local command may see the table."""
+    try:
+        yield
+    except SchemaError as error:
+        if error.detail is None:
+            raise
+        raise SchemaError(error.code, f"{error.sentence} {error.detail}.") from None

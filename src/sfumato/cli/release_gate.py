@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.cli.options import option
-from sfumato.cli.progress import progress
 from sfumato.errors import OutputError
+from sfumato.report.progress import progress
 
 if TYPE_CHECKING:
     from sfumato.anonymize.result import Anonymized

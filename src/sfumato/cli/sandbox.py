@@ -1,4 +1,4 @@
-"""`sfumato sandbox`: whether analysts' programs can be run here, and in what."""
+"""`sfumato sandbox`: test the sandboxes of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sfumato.text import dumps
 def sandbox(as_json: Json = False) -> None:
     """Try to escape from each sandbox of this machine; programs run in the first that holds.
 
-    Nobody's rows are needed and nothing is charged. Where none holds, no program is run.
+    It reads no data and costs no budget. If no sandbox holds, no program is run.
 
     Examples:
         sfumato sandbox
@@ -22,27 +22,25 @@ def sandbox(as_json: Json = False) -> None:
     from sfumato.errors import PolicyError
     from sfumato.methods.programs.sandbox import VARIABLE, chamber, chambers
 
-    found = [(one.name, one.probe()) for one in chambers()]
+    probes = {provider.name: provider.probe() for provider in chambers()}
     try:
         chosen = chamber().name
     except PolicyError:
         chosen = None
     if as_json:
-        tried = [
-            {"name": name, "passed": one.passed, "findings": list(one.findings)}
-            for name, one in found
+        results = [
+            {"name": name, "passed": probe.passed, "findings": list(probe.findings)}
+            for name, probe in probes.items()
         ]
-        typer.echo(dumps({"sandbox": chosen, "tried": tried}))
+        typer.echo(dumps({"sandbox": chosen, "tried": results}))
         return
-    for name, one in found:
-        typer.echo(
-            f"{name:12}{'holds' if one.passed else 'does not hold: '}{'; '.join(one.findings)}"
-        )
+    for name, probe in probes.items():
+        verdict = "holds" if probe.passed else f"does not hold: {'; '.join(probe.findings)}"
+        typer.echo(f"{name:12}{verdict}")
     if chosen:
         typer.echo(f"Programs run in {chosen}.")
     else:
-        asked = (
-            f", and {VARIABLE} asks for {wanted}" if (wanted := os.environ.get(VARIABLE)) else ""
-        )
-        held = ", ".join(name for name, one in found if one.passed) or "no sandbox"
-        typer.echo(f"No program is run here: {held} holds{asked}.")
+        wanted = os.environ.get(VARIABLE)
+        setting = f", and {VARIABLE} asks for {wanted}" if wanted else ""
+        holding = ", ".join(name for name, probe in probes.items() if probe.passed) or "no sandbox"
+        typer.echo(f"No program is run here: {holding} holds{setting}.")

@@ -1,63 +1,79 @@
-"""`sfumato serve`: the vault as a service, until it is told to end."""
+"""`sfumato serve` and `sfumato survey serve`: run until they are stopped."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder, option
+from sfumato.cli.options import Json, VaultFolder, argument, option
 from sfumato.errors import ParameterError
 from sfumato.text import dumps
 
-_REACHED = "Who reaches it"
+
+def _network_option(metavar: str, description: str) -> Any:
+    return option(metavar, description, rich_help_panel="Network")
 
 
-def _reached(metavar: str, told: str) -> Any:
-    return option(metavar, told, rich_help_panel=_REACHED)
-
-
-_NAMES = "A name by which others reach it, such as data.example.org; repeatable."
-_PROXY = "Be reached from this proxy alone, which encrypts; repeatable."
-_PROCESSES = "In how many processes to answer; about one for each core."
-_DATA = "A folder from which an owner may add data sets by a request; else none may be added so."
-_MOST_PROCESSES = 64
-_REPORTS = "Survey reports that a round takes from one address in an hour."
-_CHECK = "Only say whether it could start, and leave."
-_LINK = "Print a link for the owner though one has a token."
+Host = Annotated[str, _network_option("ADDRESS", "The address to listen on.")]
+Port = Annotated[int, _network_option("PORT", "The port; 0 takes any free one.")]
+AllowHost = Annotated[
+    list[str] | None,
+    _network_option("NAME", "Answer to this name too, such as data.example.org; repeatable."),
+]
+BehindProxy = Annotated[
+    list[str] | None,
+    _network_option("ADDRESS", "Accept only this proxy, which encrypts; repeatable."),
+]
+Certificate = Annotated[Path | None, _network_option("FILE", "A certificate for HTTPS.")]
+Key = Annotated[Path | None, _network_option("FILE", "The certificate's key.")]
+ReportsPerHour = Annotated[
+    int, option("N", "How many survey reports one address may send to a round in an hour.")
+]
+Check = Annotated[bool, option(None, "Only test whether it could start, then exit.", "--check")]
+DataFolder = Annotated[
+    Path | None,
+    option("DIR", "Let owners add the files of this folder over HTTP; by default none."),
+]
+OwnerLink = Annotated[
+    bool, option(None, "Print a link for the owner even if an owner has a token.", "--owner-link")
+]
+Processes = Annotated[int, option("N", "How many processes answer; about one for each core.")]
+_MAX_PROCESSES = 64
 
 
 def serve(
-    host: Annotated[str, _reached("ADDRESS", "Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, _reached("PORT", "On which port; 0 for any that is free.")] = 8321,
-    allow_host: Annotated[list[str] | None, _reached("NAME", _NAMES)] = None,
-    cert: Annotated[Path | None, _reached("FILE", "A certificate, to encrypt with.")] = None,
-    key: Annotated[Path | None, _reached("FILE", "The certificate's key.")] = None,
-    behind_proxy: Annotated[list[str] | None, _reached("ADDRESS", _PROXY)] = None,
-    data: Annotated[Path | None, option("DIR", _DATA)] = None,
-    owner_link: Annotated[bool, option(None, _LINK, "--owner-link")] = False,
-    processes: Annotated[int, option("N", _PROCESSES)] = 1,
-    reports_per_hour: Annotated[int, option("N", _REPORTS)] = 300,
-    check: Annotated[bool, option(None, _CHECK, "--check")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8321,
+    allow_host: AllowHost = None,
+    cert: Certificate = None,
+    key: Key = None,
+    behind_proxy: BehindProxy = None,
+    data: DataFolder = None,
+    owner_link: OwnerLink = False,
+    processes: Processes = 1,
+    reports_per_hour: ReportsPerHour = 300,
+    check: Check = False,
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
-    """Answer questions about a vault over HTTP, to everybody who has a token.
+    """Serve a vault over HTTP, with a web console, to everybody who has a token.
 
-    It listens on this machine alone unless told otherwise, and prints its address and, for the
-    first owner, a link that is good once. Ctrl-C ends it when what it works on is done.
+    By default only this machine can reach it. It prints its address and, if no owner has a token
+    yet, a link for the owner that works once. Ctrl-C ends it after the requests under way.
 
     Examples:
         sfumato serve --vault clinic
         sfumato serve --vault clinic --port 0 --check
         sfumato serve --vault clinic --port 0 --processes 2 --check
     """
-    gate = serving()
+    server_module = load_server()
     from sfumato.vault.vault import open_vault
 
-    listening = gate.Listening(
+    listening = server_module.Listening(
         host=host,
         port=port,
         allow_hosts=tuple(allow_host or ()),
@@ -66,61 +82,107 @@ def serve(
         key=key,
         data=data,
     )
-    limits = gate.Limits(reports_per_hour=reports_per_hour)
-    _check_processes(processes)
+    limits = server_module.Limits(reports_per_hour=reports_per_hour)
+    if not 1 <= processes <= _MAX_PROCESSES:
+        raise ParameterError(
+            "parameter_out_of_range",
+            f"processes must be from 1 to {_MAX_PROCESSES}, not {processes}.",
+            parameter="processes",
+            given=processes,
+            allowed=f"from 1 to {_MAX_PROCESSES}",
+            hint="About one for each core is best.",
+        )
     if processes > 1 and not check:
-        gate.answer_in(
+        server_module.answer_in(
             processes,
             partial(open_vault, vault),
             listening,
             limits=limits,
             owner_link=owner_link,
-            ready=partial(_tell, vault, as_json=as_json),
+            ready=partial(_announce, vault, as_json=as_json),
         )
         return
     with open_vault(vault) as opened:
-        server = gate.VaultServer(opened, listening, limits=limits, owner_link=owner_link)
+        server = server_module.VaultServer(opened, listening, limits=limits, owner_link=owner_link)
+        if check:
+            server.close()
+            _announce(vault, server.url, None, as_json=as_json)
+        else:
+            server.answer(lambda: _announce(vault, server.url, server.owner_link, as_json=as_json))
 
-        def ready() -> None:
-            _tell(vault, server.url, server.owner_link, as_json=as_json)
+
+def serve_survey(
+    file: Annotated[Path, argument("FILE", "The file of the round (TOML).")],
+    host: Host = "127.0.0.1",
+    port: Port = 8321,
+    allow_host: AllowHost = None,
+    cert: Certificate = None,
+    key: Key = None,
+    behind_proxy: BehindProxy = None,
+    reports_per_hour: ReportsPerHour = 300,
+    check: Check = False,
+    as_json: Json = False,
+) -> None:
+    """Serve the page where people answer, and the page with the result so far.
+
+    Examples:
+        sfumato survey serve smoking.toml --port 0 --check
+    """
+    from sfumato.methods.local.collection import Collection
+
+    server_module = load_server()
+    from sfumato.server.survey_server import RoundServer
+
+    listening = server_module.Listening(
+        host=host,
+        port=port,
+        allow_hosts=tuple(allow_host or ()),
+        behind_proxy=tuple(behind_proxy or ()),
+        certificate=cert,
+        key=key,
+    )
+    with closing(Collection(file)) as collection:
+        server = RoundServer(collection, listening, reports_per_hour)
+
+        def announce() -> None:
+            results = f"{server.page}/results"
+            if as_json:
+                typer.echo(dumps({"url": server.url, "page": server.page, "results": results}))
+                return
+            typer.echo(
+                f"People answer at {server.page}\nThe result so far: {results}\n"
+                f"It takes at most {reports_per_hour:,} reports an hour from one address "
+                "(--reports-per-hour). Ctrl-C ends it."
+            )
 
         if check:
             server.close()
-            _tell(vault, server.url, None, as_json=as_json)
+            announce()
         else:
-            server.answer(ready)
+            server.answer(announce)
 
 
-def _check_processes(processes: int) -> None:
-    if not 1 <= processes <= _MOST_PROCESSES:
-        raise ParameterError(
-            "parameter_out_of_range",
-            f"--processes must be from 1 to {_MOST_PROCESSES}, not {processes}. About one for each "
-            "core is best.",
-        )
-
-
-def _tell(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
+def _announce(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dumps({"url": url, "owner_link": link}))
         return
     typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
     if link is not None:
-        typer.echo(f"For its first owner, good once: {link}")
+        typer.echo(f"A link for the first owner, which works once: {link}")
 
 
-def serving() -> Any:
-    """The server, which needs packages that nothing else does."""
+def load_server() -> Any:
+    """Import the server, whose packages only the extra `serve` installs."""
     try:
-        from sfumato.server import serve as found
-    except ModuleNotFoundError as missing:
-        raise not_installed(missing) from None
-    return found
+        from sfumato.server import serve as server_module
+    except ModuleNotFoundError as error:
+        raise package_missing(error) from None
+    return server_module
 
 
-def not_installed(missing: ModuleNotFoundError) -> ParameterError:
-    """That a package is not there which only servers need."""
+def package_missing(error: ModuleNotFoundError) -> ParameterError:
+    """The error for a package that only the extra `serve` installs."""
     return ParameterError(
         "package_missing",
-        f"Serving needs the package {missing.name!r}. Run: pip install 'sfumato[serve]'.",
+        f"Serving needs the package {error.name!r}. Run: pip install 'sfumato[serve]'.",
     )

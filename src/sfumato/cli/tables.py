@@ -1,4 +1,4 @@
-"""Tables that several commands print: answers with their errors, and results of attacks."""
+"""Tables that several commands print: answers with their error bars, and results of attacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def answer_table(answer: ShownAnswer) -> Table:
-    """An answer as a table: numbers aligned to the right, each with its error beside it."""
+    """Lay out an answer: numbers aligned to the right, error bars in a column beside them."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in answer.columns:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
@@ -28,7 +28,7 @@ def answer_table(answer: ShownAnswer) -> Table:
 
 
 def attack_table(findings: Findings) -> Table:
-    """One line for each attack: what it learns, and how often it and a guess are right."""
+    """Lay out findings: one line per attack, with its success rate and that of guessing."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Attack")
     table.add_column("what it learns", overflow="fold")

@@ -1,4 +1,4 @@
-"""`sfumato worlds`: ask a released table, and hear what is certain and what is likely."""
+"""`sfumato worlds`: bound the answer of a query over an anonymized table."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from sfumato.text import dumps
 def worlds(
     release: Annotated[
         str,
-        argument(
-            "RELEASE", "A .csv, .tsv, .parquet or .xlsx file, or the directory of an anatomy."
-        ),
+        argument("RELEASE", "A .csv, .tsv, .parquet or .xlsx file, or the folder of an anatomy."),
     ],
     sql: Annotated[str, argument("SQL", "One aggregate of one table.")],
     schema: DeclaredSchema,
     labels: Annotated[
-        Literal["public", "tight"], option(None, "Whether both ends of a range are known to occur.")
+        Literal["public", "tight"],
+        option(None, "tight: both ends of each released range occur in the original."),
     ] = "public",
     as_json: Json = False,
 ) -> None:
-    """Answer a question over all tables that a release may stand for: bounds and an estimate.
+    """Answer a query over an anonymized table, with bounds and an estimate.
+
+    A release may stand for many original tables. The bounds hold for all of them.
 
     Examples:
         sfumato worlds safe.csv "SELECT COUNT(*) FROM people WHERE age > 64" --schema people.toml
     """
     from sfumato.anonymize.measure import bound
 
-    found = bound(release, sql, schema, labels=labels).json()
+    answer = bound(release, sql, schema, labels=labels).json()
     if as_json:
-        typer.echo(dumps(found))
+        typer.echo(dumps(answer))
     else:
-        for name, value in found.items():
+        for name, value in answer.items():
             typer.echo(f"{name:9}{'unknown' if value is None else f'{value:,.6g}'}")

@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache, partial
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -65,6 +66,12 @@ class JsonObject(dict[str, Any]):
 
 class PrincipalName(str):
     """A name that a principal may have, so it is safe as a part of an address."""
+
+    __slots__ = ()
+
+
+class Tables(tuple[str, ...]):
+    """Paths or addresses of tables, which a command takes one after another."""
 
     __slots__ = ()
 
@@ -140,6 +147,8 @@ FIELD_TYPES: dict[type, FieldType] = {
     Day: FieldType("DAY", {"type": "string", "maxLength": 10_000}, _read_day),
     JsonObject: FieldType("JSON", {"type": "object"}, _read_object),
     PrincipalName: FieldType("NAME", _NAME, _read_principal),
+    Path: FieldType("FILE", {"type": "string"}, arguments.path, names_file=True),
+    Tables: FieldType("TABLE...", NAMES_SCHEMA, arguments.names, repeated=True),
 }
 """The types that msgspec does not know. A noun may add one of its own beside its requests."""
 

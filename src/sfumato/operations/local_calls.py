@@ -31,7 +31,9 @@ def call_locally(
 @contextmanager
 def open_context(folder: Path, operation: Operation, operator: str) -> Iterator[Context]:
     """Open as much of a vault as an operation needs."""
-    if operation.whole_vault:
+    if operation.local:
+        yield Context(None, operator=operator)
+    elif operation.whole_vault:
         from sfumato.vault.vault import open_vault
 
         with open_vault(folder) as vault:

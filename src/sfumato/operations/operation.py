@@ -23,6 +23,8 @@ from sfumato.vault.principals import OWNER
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.text import Text
+
     from sfumato.vault.family import Field
 
 JSON = "application/json"
@@ -53,7 +55,7 @@ class Context:
     """Who asks, and of which vault. Nothing else is passed beside the request."""
 
     vault: Any
-    """A `Vault`; a `LedgerAccess` for an operation that needs no more."""
+    """A `Vault`; a `LedgerAccess` for an operation that needs no more; None for a local one."""
     principal: str = OWNER
     operator: str = OWNER
     """In whose name the ledger notes a change."""
@@ -143,19 +145,45 @@ class Result(msgspec.Struct):
             print(f"{name.replace('_', ' ')}: {'' if value is None else value}")  # noqa: T201
 
 
+class TextReport(Result):
+    """Data for programs, and a text for people."""
+
+    data: dict[str, Any]
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The data alone."""
+        return self.data
+
+    def show(self) -> None:
+        """Print the text."""
+        print(self.text)  # noqa: T201
+
+
 def print_table(
-    titles: Sequence[str], rows: Sequence[Sequence[str]], empty: str, *, unbroken: str = ""
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    empty: str,
+    *,
+    unbroken: str = "",
+    numbers: Sequence[str] = (),
 ) -> None:
     """Print rows under their titles, or one sentence where there are none.
 
     The column of the `unbroken` title holds names that people copy, so no line of it is broken.
+    Columns of `numbers` are aligned to the right. A `Text` is printed without markup.
     """
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in titles:
-        table.add_column(title, overflow="fold", no_wrap=title == unbroken)
+        table.add_column(
+            title,
+            overflow="fold",
+            no_wrap=title == unbroken,
+            justify="right" if title in numbers else "left",
+        )
     for row in rows:
         table.add_row(*row)
     Console(highlight=False).print(table if rows else empty)
@@ -192,6 +220,8 @@ class Operation:
     """Whether the ledger notes it, in the name of an operator."""
     whole_vault: bool
     """Whether it needs the data sets and not only the ledger."""
+    local: bool
+    """Whether it works on files of this machine instead of a vault, for the command alone."""
     page: str | None
     """The path of a console page of its own; without one the console makes a form."""
     formats: Mapping[str, str]
@@ -257,6 +287,7 @@ def operation(
     repeatable: bool = True,
     recorded: bool = False,
     whole_vault: bool = False,
+    local: bool = False,
     page: str | None = None,
     formats: Mapping[str, str] = MappingProxyType({}),
     forms: Sequence[str] = (),
@@ -277,13 +308,14 @@ def operation(
             allowed=allowed,
             examples=tuple(examples),
             command_examples=tuple(command_examples),
-            doors=tuple(doors),
+            doors=("command",) if local else tuple(doors),
             method=method,
             path=path or f"/admin/{name.replace(' ', '/')}",
             status=status,
             repeatable=repeatable,
             recorded=recorded,
             whole_vault=whole_vault,
+            local=local,
             page=page,
             formats=formats,
             forms=tuple(forms),

@@ -70,6 +70,19 @@ NOUNS = {
         "Manage consent: questions for a purpose see only people who agree to it.",
         "Answer questions",
     ),
+    "survey": Noun(
+        "sfumato.operations.surveys",
+        "Ask a question whose answers are randomized before they leave people's devices.\n\n"
+        "Only randomized reports are collected. The shares of the answers are estimated from them.",
+        "Ask people",
+    ),
+    "pan": Noun(
+        "sfumato.operations.pan_counters",
+        "Count distinct visitors in a pan-private file: the file itself is differentially "
+        "private.\n\nIt holds random bits about the people of a public list; a visit draws the "
+        "bits of a person anew. A thief of one copy learns next to nothing about anybody.",
+        "Ask people",
+    ),
     "program": Noun(
         "sfumato.operations.programs",
         "Approve Python programs that others than the owner send, after reading them.",
@@ -78,7 +91,7 @@ NOUNS = {
 }
 
 
-SHORTCUTS = {"add": "dataset add"}
+SHORTCUTS = {"add": "dataset add", "collect": "survey collect"}
 """Commands of one word, each with the operation that it is."""
 
 

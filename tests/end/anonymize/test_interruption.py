@@ -59,11 +59,11 @@ def test_ctrl_c_after_the_release_stands_says_so(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.cli.anonymize._tell", interrupted)
+    monkeypatch.setattr("sfumato.cli.anonymize._report_result", interrupted)
     done = shell.anonymize("--k", 3, "-o", "out.csv")
     assert shell.refused(done, 130) == ("interrupted", "Interrupted; the release was written.")
     assert (home / "out.csv.json").is_file()
-    monkeypatch.setattr("sfumato.cli.anonymize._decide", interrupted)
+    monkeypatch.setattr("sfumato.cli.anonymize._search", interrupted)
     done = shell.anonymize("--k", 3, "-o", "other.csv")
     assert shell.refused(done, 130) == ("interrupted", "Interrupted; nothing was written.")
 

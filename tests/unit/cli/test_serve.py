@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sfumato.cli import serve as serving
+from sfumato.cli import serve as serve_command
 from sfumato.cli.main import run
 from sfumato.vault import vault as vaults
 
@@ -69,7 +69,7 @@ class Begun:
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     made = Begun()
-    monkeypatch.setattr(serving, "serving", lambda: made)
+    monkeypatch.setattr(serve_command, "load_server", lambda: made)
 
     @contextmanager
     def opened(path: Path) -> Iterator[str]:
@@ -110,7 +110,7 @@ def test_where_it_is_is_told_once_it_listens(
     assert run(["serve", "--vault", "clinic"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == f"Serving {Path('clinic').resolve()} at {URL}. Ctrl-C ends it."
-    assert told[1] == f"For its first owner, good once: {LINK}"
+    assert told[1] == f"A link for the first owner, which works once: {LINK}"
     assert run(["serve", "--vault", "clinic", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"url": URL, "owner_link": LINK}
     assert begun.told[-1] == "answered"
@@ -139,7 +139,7 @@ def test_no_process_is_none_to_answer_and_too_many_are_a_slip(
 
 
 def test_what_is_not_installed_is_named_with_how_to() -> None:
-    refused = serving.not_installed(ModuleNotFoundError("No.", name="uvicorn"))
+    refused = serve_command.package_missing(ModuleNotFoundError("No.", name="uvicorn"))
     assert refused.code == "package_missing"
     assert "'uvicorn'" in str(refused)
     assert "pip install 'sfumato[serve]'" in str(refused)
