@@ -58,7 +58,7 @@ def walking(name):
     walks[name] = list(crossed)
 
 def run(*words):
-    done = CliRunner().invoke(build(), [*words])
+    done = CliRunner().invoke(build(words[0]), [*words])
     assert done.exit_code == 0, (done.output, done.exception)
 
 def walk(name, *words):
