@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.vault.accounts import open_ledger
 from sfumato.vault.config import load
-from sfumato.vault.principal_admin import PrincipalRegistry
+from sfumato.vault.principal_registry import PrincipalRegistry
 from sfumato.vault.tokens import TokenRegistry
 
 if TYPE_CHECKING:

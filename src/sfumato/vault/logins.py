@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
     from sfumato.vault.config import Config
-    from sfumato.vault.principal_admin import PrincipalRegistry
+    from sfumato.vault.principal_registry import PrincipalRegistry
 
 INVITED_SECONDS = 3 * 24 * 3600
 """So long an invitation can be taken up."""

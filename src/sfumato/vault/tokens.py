@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.records import BookState
-    from sfumato.vault.principal_admin import PrincipalRegistry
+    from sfumato.vault.principal_registry import PrincipalRegistry
     from sfumato.vault.principals import Principal
 
 TOPIC = "token"

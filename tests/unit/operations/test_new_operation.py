@@ -33,7 +33,7 @@ from sfumato.server.operation_routes import route_of
 from sfumato.server.route_table import ROUTES
 from sfumato.testing.servers import Client, served
 from sfumato.vault.feeds.feed import FORMATS
-from sfumato.vault.principal_admin import PrincipalRegistry
+from sfumato.vault.principal_registry import PrincipalRegistry
 from sfumato.vault.vault import create_vault
 from sfumato.vault.vault_api import AnyVault
 

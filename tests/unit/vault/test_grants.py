@@ -14,7 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.config import Config
-from sfumato.vault.principal_admin import PrincipalRegistry
+from sfumato.vault.principal_registry import PrincipalRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path
