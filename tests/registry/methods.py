@@ -22,7 +22,7 @@ from sfumato.methods.stream.catalogue import METHODS as STREAMS
 from sfumato.methods.synth.methods import FORMS, METHOD_WORDS
 from sfumato.methods.trajectory.synthesize import METHODS as PATHS
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.memory_stream import whole_stream
+from sfumato.vault.streams import whole_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
     from sfumato.vault.family import Family
     from sfumato.vault.learn_family import LearnedModel
-    from sfumato.vault.memory_stream import Stream
     from sfumato.vault.options import (
         KindName,
         KindOptions,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.vault.release_attacks import ReleaseGate
     from sfumato.vault.run_family import ProgramAnswer
     from sfumato.vault.session import AskerOf, Asking
+    from sfumato.vault.streams import Stream
     from sfumato.vault.synth_result import Synthesized
 
 
@@ -342,7 +342,7 @@ class Private(Questions):
         of them at most. `method` is auto, tree, honaker or root. What must outlive its process is a
         feed of a vault, which takes the same.
         """
-        from sfumato.vault.memory_stream import begin_stream  # most questions do without
+        from sfumato.vault.streams import begin_stream  # most questions do without
 
         asked = {"periods": periods, "window": window, "days": days, "by": by, **options}
         offer = {"epsilon": epsilon, "rho": rho, "delta": delta}

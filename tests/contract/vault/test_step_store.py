@@ -18,7 +18,7 @@ from sfumato.methods.stream.request import Participation
 from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import new_secret, write_secret
 from sfumato.vault.feeds.step_store import StepStore, StepTape, _StreamPeople
-from sfumato.vault.stream_charge import Arrival, Reached
+from sfumato.vault.streams import Arrival, Reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

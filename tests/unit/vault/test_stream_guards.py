@@ -21,9 +21,9 @@ import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.stream.catalogue import METHODS
 from sfumato.privacy.mechanisms.laplace import Geometric
-from sfumato.vault import memory_stream
-from sfumato.vault.memory_stream import Stream, whole_stream
+from sfumato.vault import streams
 from sfumato.vault.session import Session
+from sfumato.vault.streams import Stream, whole_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ def interrupted_at(place: int, call: Callable[[], Any]) -> bool:
 
 
 WATCHED = {
-    *("sfumato.vault.memory_stream", "sfumato.vault.stream_charge"),
+    *("sfumato.vault.streams", "sfumato.vault.streams"),
     *("sfumato.methods.stream.running_counts", "sfumato.methods.stream.factorization"),
 }
 
@@ -195,7 +195,7 @@ def test_an_interruption_before_any_line_neither_loses_rows_nor_repeats_a_noise(
     interrupt_everywhere(private, draws, again)
 
 
-class Forgetful(memory_stream.StepEntropy):
+class Forgetful(streams.StepEntropy):
     """The wrong twin: a step that goes on after an interruption draws anew."""
 
     def __init__(self, words: dict[int, Any]) -> None:
@@ -245,8 +245,7 @@ def test_a_step_repeated_with_its_words_comes_to_the_same_and_changes_no_state(
         words: dict[int, Any] = {}
         before, counts = copy.deepcopy(state), np.array(came)
         made = [
-            stream.whole.method.step(state, counts, memory_stream.StepEntropy(words))
-            for _ in range(2)
+            stream.whole.method.step(state, counts, streams.StepEntropy(words)) for _ in range(2)
         ]
         assert state == before
         assert made[0][0] == made[1][0]

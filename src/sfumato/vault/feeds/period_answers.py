@@ -36,8 +36,7 @@ from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.step_store import StepStore, lost_state
 from sfumato.vault.jobs.jobs import in_postgres
-from sfumato.vault.memory_stream import COSTS, whole_stream
-from sfumato.vault.stream_charge import Arrival, Reached, WholeStream, plain_told
+from sfumato.vault.streams import COSTS, Arrival, Reached, WholeStream, plain_told, whole_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

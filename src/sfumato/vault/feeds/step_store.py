@@ -41,7 +41,7 @@ from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.release.files_in_use import SECRET, STREAMS
 from sfumato.release.fingerprint import read_secret
 from sfumato.vault.side_database import BesideLedger
-from sfumato.vault.stream_charge import Reached
+from sfumato.vault.streams import Reached
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.methods.stream.request import Participation
     from sfumato.vault.config import Config
-    from sfumato.vault.stream_charge import Arrival
+    from sfumato.vault.streams import Arrival
 
 _WORD = 8
 _HASH = 16

@@ -18,13 +18,13 @@ from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.period_answers import StreamCells
 from sfumato.vault.feeds.step_store import StepStore, StepTape
-from sfumato.vault.stream_charge import Arrival, WholeStream
+from sfumato.vault.streams import Arrival, WholeStream
 
 if TYPE_CHECKING:
     from datetime import date
 
     from sfumato.methods.stream.request import Participation
-    from sfumato.vault.stream_charge import Reached
+    from sfumato.vault.streams import Reached
 
 
 def add(vault: sf.Vault, name: str = "so-far", **said: Any) -> Feed:
