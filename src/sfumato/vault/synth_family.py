@@ -24,11 +24,17 @@ from sfumato.methods.synth.synthesis_model import SynthesisModel
 from sfumato.release.codec import unreadable_answer
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.output import check_places
-from sfumato.vault.column_sets import check_drawn, column_names, read_sets, targeted
-from sfumato.vault.linked_tables import linked_pair, linked_request
 from sfumato.vault.publish_family import FormPublished, form_request, refuse_useless
 from sfumato.vault.publish_family import check_targets as check_published
 from sfumato.vault.publish_family import result as published
+from sfumato.vault.synth_request import (
+    check_drawn,
+    column_names,
+    linked_pair,
+    linked_request,
+    read_sets,
+    targeted,
+)
 from sfumato.vault.synth_result import LinkedTwins, Synthesized, check_beside
 
 if TYPE_CHECKING:
