@@ -64,7 +64,7 @@ _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
 _BUSY_SECONDS = {
     "ledger_busy": "1",
     "heavy_work_busy": "2",
-    "jobs_unavailable": "10",
+    "store_unavailable": "10",
     "rehearsals_too_many": "600",
 }
 _MENDED_SECONDS = "60"

@@ -91,7 +91,7 @@ PASSING = (VERSION, NODE)
 def open_ledger(config: Config) -> Ledger:
     """Open the ledger of a vault: a SQLite file in its folder, or a PostgreSQL database."""
     tell = partial(note_failure, config.folder, "ledger")
-    if config.database.startswith(("postgresql://", "postgres://")):
+    if config.in_postgres:
         from sfumato.privacy.ledger.sql.postgres import open_postgres
 
         return open_postgres(config.database, head=config.head, tell_operator=tell)
@@ -102,7 +102,7 @@ def open_ledger(config: Config) -> Ledger:
 
 def create_ledger(config: Config) -> None:
     """Create the ledger of a new vault; nothing else ever does."""
-    if config.database.startswith(("postgresql://", "postgres://")):
+    if config.in_postgres:
         from sfumato.privacy.ledger.sql.postgres import create_postgres
 
         create_postgres(config.database, head=config.head).close()

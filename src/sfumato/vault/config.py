@@ -102,6 +102,11 @@ class Config:
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
     limits: VaultLimits = field(default_factory=VaultLimits)
 
+    @property
+    def in_postgres(self) -> bool:
+        """Whether the ledger and what lies beside it are in PostgreSQL, not in SQLite files."""
+        return self.database.startswith(("postgresql://", "postgres://"))
+
 
 def load(folder: Path) -> Config:
     """Read a vault's configuration; what does not make sense is refused with its line."""

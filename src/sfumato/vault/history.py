@@ -20,7 +20,7 @@ from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.releases import stored_answer
-from sfumato.vault.side_database import BesideLedger
+from sfumato.vault.side_database import Name, SideDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,18 +31,17 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 _metadata = MetaData()
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 _questions = Table(
     "sfumato_console_questions",
     _metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
-    Column("principal", _Name, nullable=False, index=True),
-    Column("request", _Name, nullable=False),
+    Column("principal", Name, nullable=False, index=True),
+    Column("request", Name, nullable=False),
     Column("asked", Text, nullable=False),
     Column("datasets", Text, nullable=False),
-    Column("entry", _Name, nullable=False),
+    Column("entry", Name, nullable=False),
     Column("charged", Integer, nullable=False),
-    Column("time", _Name, nullable=False),
+    Column("time", Name, nullable=False),
 )
 
 
@@ -64,7 +63,7 @@ class History(Shown):
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._store = BesideLedger(vault.config, CONSOLE, _metadata)
+        self._store = SideDatabase(vault.config, CONSOLE, _metadata, "questions")
 
     def _card(self) -> Card:
         return Card("questions of the console", {})

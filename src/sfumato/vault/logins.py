@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sfumato.release.files_in_use import CONSOLE
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
-from sfumato.vault.side_database import BesideLedger
+from sfumato.vault.side_database import Name, SideDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,6 @@ _SEEN_EVERY = 60.0
 """When a session was last used is noted no more often than this."""
 
 _metadata = MetaData()
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _table(name: str, *columns: Column[object]) -> Table:
@@ -60,19 +59,19 @@ def _table(name: str, *columns: Column[object]) -> Table:
 
 _passwords = _table(
     "passwords",
-    Column("principal", _Name, primary_key=True),
+    Column("principal", Name, primary_key=True),
     Column("hash", Text, nullable=False),
 )
 _invitations = _table(
     "invitations",
-    Column("secret", _Name, primary_key=True),
-    Column("principal", _Name, nullable=False),
+    Column("secret", Name, primary_key=True),
+    Column("principal", Name, nullable=False),
     Column("until", Float(53), nullable=False),
 )
 _sessions = _table(
     "sessions",
-    Column("id", _Name, primary_key=True),
-    Column("principal", _Name, nullable=False, index=True),
+    Column("id", Name, primary_key=True),
+    Column("principal", Name, nullable=False, index=True),
     Column("began", Float(53), nullable=False),
     Column("seen", Float(53), nullable=False),
     # Words for the next page: what the last one did.
@@ -80,15 +79,15 @@ _sessions = _table(
 )
 _guesses = _table(
     "guesses",
-    Column("account", _Name, nullable=False, index=True),
-    Column("guesser", _Name, nullable=False),
+    Column("account", Name, nullable=False, index=True),
+    Column("guesser", Name, nullable=False),
     Column("known", Boolean, nullable=False),
     Column("at", Float(53), nullable=False),
 )
 _devices = _table(
     "devices",
-    Column("device", _Name, primary_key=True),
-    Column("principal", _Name, nullable=False, index=True),
+    Column("device", Name, primary_key=True),
+    Column("principal", Name, nullable=False, index=True),
     Column("seen", Float(53), nullable=False),
 )
 
@@ -141,7 +140,7 @@ class Logins(Shown):
         self, config: Config, principals: PrincipalRegistry, clock: Callable[[], float] = time.time
     ) -> None:
         self._principals, self._clock = principals, clock
-        self._store = BesideLedger(config, CONSOLE, _metadata)
+        self._store = SideDatabase(config, CONSOLE, _metadata, "logins")
 
     def _card(self) -> Card:
         with self._store.reading() as connection:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import Column, Float, MetaData, Table, Text, delete, func, insert, select
+from sqlalchemy import Column, Float, MetaData, Table, delete, func, insert, select
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted
@@ -24,7 +24,7 @@ from sfumato.methods.programs.source import check_visible, program_of
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.files_in_use import CONSOLE
 from sfumato.report.display import Card, Shown
-from sfumato.vault.side_database import BesideLedger
+from sfumato.vault.side_database import Name, SideDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,11 +44,10 @@ ask for. Half an hour is one rehearsal at the longest time of a block, for three
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _metadata = MetaData()
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 _rehearsals = Table(
     "sfumato_rehearsals",
     _metadata,
-    Column("principal", _Name, nullable=False, index=True),
+    Column("principal", Name, nullable=False, index=True),
     Column("at", Float(53), nullable=False),
     Column("seconds", Float(53), nullable=False),
 )
@@ -183,8 +182,8 @@ class ProgramRegistry:
         )
 
     @cached_property
-    def _store(self) -> BesideLedger:
-        return BesideLedger(self._config(), CONSOLE, _metadata)
+    def _store(self) -> SideDatabase:
+        return SideDatabase(self._config(), CONSOLE, _metadata, "rehearsals")
 
     def close(self) -> None:
         """Let go of the database."""

@@ -1,4 +1,8 @@
-"""A small database beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
+"""A side database: tables beside a vault's ledger, for its jobs, console, rehearsals and streams.
+
+It is a file in the vault's folder, or tables in the ledger's PostgreSQL. Nothing in it is charged
+from: budgets and answers are in the ledger alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from sqlalchemy import BigInteger, Integer, Text
 from sqlalchemy.exc import IntegrityError
 
 from sfumato.errors import LedgerError, SfumatoError
@@ -21,32 +26,69 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.sql.store import Dialect
     from sfumato.vault.config import Config
 
+Int64 = BigInteger().with_variant(Integer(), "sqlite")
+# Compared byte by byte: a collation could take two principals for one.
+Name = Text().with_variant(Text(collation="C"), "postgresql")
 
-class BesideLedger:
-    """Tables for any number of threads, processes and hosts; failures go to the operator's log."""
 
-    def __init__(self, config: Config, file: str, tables: MetaData) -> None:
-        self._tell = partial(note_failure, config.folder, file)
-        self._engine: Engine
-        self._dialect: Dialect
-        if config.database.startswith(("postgresql://", "postgres://")):
-            from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
+def side_engine(config: Config, file: str) -> tuple[Engine, Dialect]:
+    """Open the database beside a vault's ledger: a file in its folder, or its PostgreSQL."""
+    if config.in_postgres:
+        from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
 
-            self._engine, self._dialect = postgres_engine(config.database), PostgresDialect()
-        else:
-            from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+        return postgres_engine(config.database), PostgresDialect()
+    from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
 
-            path = config.folder / file
-            self._engine, self._dialect = sqlite_engine(path, create=True), SqliteDialect()
+    return sqlite_engine(config.folder / file, create=True), SqliteDialect()
+
+
+class SideDatabase:
+    """Tables for any number of threads, processes and hosts; it fails closed.
+
+    Parameters
+    ----------
+    config
+        The vault's configuration, which says where the ledger is.
+    file
+        The name of the file in the vault's folder, unless the ledger is in PostgreSQL.
+    tables
+        The tables, created unless they exist.
+    subject
+        What they hold, in the words of an error: "jobs".
+    """
+
+    def __init__(self, config: Config, file: str, tables: MetaData, subject: str) -> None:
+        self._subject = subject
+        self._tell_operator = partial(note_failure, config.folder, f"store of {subject}")
+        self._engine, self._dialect = side_engine(config, file)
         with self.writing() as connection:
+            # Two servers that start together must not both create the tables.
             self._dialect.lock_creation(connection)
             tables.create_all(connection)
+
+    @property
+    def dialect_name(self) -> str:
+        """The database's name in SQLAlchemy: "sqlite" or "postgresql"."""
+        return self._engine.dialect.name
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that writes; `lock` lets those about one subject follow each other."""
-        opened = self._dialect.writing
-        with self._guarded(), opened(self._engine) as connection, connection.begin():
+        with (
+            self._guarded(),
+            self._dialect.writing(self._engine) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one moment."""
+        with (
+            self._guarded(),
+            self._dialect.reading(self._engine) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @staticmethod
@@ -60,31 +102,31 @@ class BesideLedger:
             number = int.from_bytes(sha256(subject.encode()).digest()[:7])
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number})")
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one moment."""
-        opened = self._dialect.reading
-        with self._guarded(), opened(self._engine) as connection, connection.begin():
-            yield connection
-
     def close(self) -> None:
-        """Let go of the database."""
+        """Close all connections."""
         self._engine.dispose()
+
+    def failure(self, cause: str) -> LedgerError:
+        """The error for a store that failed; its cause is told to the operator alone."""
+        cause = without_passwords(cause)
+        self._tell_operator(cause)
+        return LedgerError(
+            "store_unavailable",
+            f"The store of {self._subject} does not answer; what was kept in it stays.",
+            hint="Try again later; its operator finds the cause in the vault's failures.log.",
+            detail=cause,
+        )
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
+        """Turn a driver's error into one of ours; `IntegrityError` says that somebody was first."""
         try:
             yield
         except (SfumatoError, IntegrityError):
             raise
-        except Exception as error:  # noqa: BLE001 - one closed door for all
-            cause = without_passwords(f"{type(error).__name__}: {getattr(error, 'orig', error)}")
+        except Exception as error:  # noqa: BLE001 - the closed door is the same for all
+            failure = self.failure(f"{type(error).__name__}: {getattr(error, 'orig', error)}")
         else:
             return
-        self._tell(cause)
-        raise LedgerError(
-            "console_unavailable",
-            "What the console keeps beside the ledger cannot be reached. Try again later; its "
-            "operator finds the cause in the vault's failures.log.",
-            detail=cause,
-        )
+        # Outside the handler: the driver's error, which may quote rows, is not even the context.
+        raise failure

@@ -15,8 +15,8 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 from sfumato.errors import EngineError, LedgerError, PolicyError
-from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
-from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
+from sfumato.privacy.ledger.sql.sqlite import sqlite_engine
+from sfumato.vault.config import Config
 from sfumato.vault.jobs.job import ANSWERING, MOST_ATTEMPTS, Job, JobState
 from sfumato.vault.jobs.store import MOST_WAITING, JobStore
 
@@ -29,19 +29,24 @@ LONG, OVER = 60.0, -1.0
 LOST = LedgerError("answer_lost", "Charged, and no answer.")
 
 
+def beside(path: Path) -> Config:
+    """A vault whose jobs are in this file."""
+    return Config(path.parent, "ledger.sqlite", path.with_name("head"))
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=_POSTGRES)])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], JobStore]:
     """Opens the same jobs, each time as another server would."""
     if request.param == "sqlite":
         path = tmp_path / "jobs.sqlite"
-        return lambda: JobStore(sqlite_engine(path, create=True), SqliteDialect())
+        return lambda: JobStore(beside(path))
     import psycopg
 
     url, schema = request.getfixturevalue("postgres_url"), f"jobs_{uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")
     there = f"{url}&options=-csearch_path%3D{schema}"
-    return lambda: JobStore(postgres_engine(there), PostgresDialect())
+    return lambda: JobStore(Config(tmp_path, there, tmp_path / "head"))
 
 
 @pytest.fixture
@@ -265,7 +270,7 @@ def test_servers_that_submit_the_same_at_once_get_one_job(opening: Callable[[], 
 
 def test_a_replaced_file_closes_the_store(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
-    with closing(JobStore(sqlite_engine(path, create=True), SqliteDialect())) as store:
+    with closing(JobStore(beside(path))) as store:
         store.add(job("a"))
         copy = tmp_path / "copy"
         copy.write_bytes(path.read_bytes())
@@ -277,7 +282,7 @@ def test_a_replaced_file_closes_the_store(tmp_path: Path) -> None:
 def test_opening_a_file_again_keeps_the_locks_that_this_process_holds_on_it(tmp_path: Path) -> None:
     """A closed descriptor ends all locks of a process on its file, also those of SQLite."""
     path = tmp_path / "jobs.sqlite"
-    with closing(JobStore(sqlite_engine(path, create=True), SqliteDialect())) as store:
+    with closing(JobStore(beside(path))) as store:
         store.add(job("a"))
         sqlite_engine(path, create=True)
         # Whoever is the last to close such a file removes its log: not while it is in use here.

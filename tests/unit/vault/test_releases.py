@@ -326,7 +326,7 @@ def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
 
 def test_a_receipt_that_is_none_of_the_ledgers_is_no_release(vault: sf.Vault) -> None:
     release = made(vault)
-    with vault.jobs._store._writing() as connection:
+    with vault.jobs._store._tables.writing() as connection:
         told = json.dumps({"receipt": f"3:{'0' * 64}", "charged": True})
         connection.exec_driver_sql(f"UPDATE sfumato_jobs SET result = '{told}'")
     assert code_of(lambda: vault.releases.get(release).release) == "ledger_damaged"

@@ -152,7 +152,7 @@ def interrupted_at(place: int, call: Callable[[], Any]) -> bool:
 
 
 WATCHED = {
-    *("sfumato.vault.streams", "sfumato.vault.streams"),
+    "sfumato.vault.streams",
     *("sfumato.methods.stream.running_counts", "sfumato.methods.stream.factorization"),
 }
 
@@ -218,7 +218,7 @@ def test_the_wrong_twins_are_caught(
     monkeypatch: pytest.MonkeyPatch,
     twin: tuple[str, Any],
 ) -> None:
-    monkeypatch.setattr(memory_stream, *twin)
+    monkeypatch.setattr(streams, *twin)
     with pytest.raises(AssertionError):
         interrupt_everywhere(private, draws, "same")
 

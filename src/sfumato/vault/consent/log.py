@@ -19,7 +19,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     Index,
     Integer,
@@ -41,6 +40,7 @@ from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.privacy.ledger.chain import ORIGIN, Position, canonical, first_entry, link
 from sfumato.privacy.ledger.receipt import this_process
 from sfumato.vault.consent.registry import now
+from sfumato.vault.side_database import Int64, Name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,9 +71,6 @@ class ConsentStanding(NamedTuple):
 
 metadata = MetaData()
 
-_Whole = BigInteger().with_variant(Integer(), "sqlite")
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
-
 
 def _table(
     name: str, *elements: Any, of: MetaData = metadata, rowid: bool = True, **options: Any
@@ -84,42 +81,42 @@ def _table(
 
 entries = _table(
     "entries",
-    Column("seq", _Whole, primary_key=True, autoincrement=False),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
-    Column("hash", _Name, nullable=False),
+    Column("hash", Name, nullable=False),
 )
 
 changes = _table(
     "changes",
-    Column("seq", _Whole, primary_key=True, autoincrement=False),
-    Column("number", _Whole, primary_key=True, autoincrement=False),
-    Column("population", _Name, nullable=False),
-    Column("purpose", _Name, nullable=False),
-    Column("person", _Name, nullable=False),
+    Column("seq", Int64, primary_key=True, autoincrement=False),
+    Column("number", Int64, primary_key=True, autoincrement=False),
+    Column("population", Name, nullable=False),
+    Column("purpose", Name, nullable=False),
+    Column("person", Name, nullable=False),
     Column("agreed", Integer, nullable=False),
-    Column("time", _Name, nullable=False),
+    Column("time", Name, nullable=False),
     rowid=False,
 )
 
 standing = _table(
     "standing",
-    Column("population", _Name, primary_key=True),
-    Column("purpose", _Name, primary_key=True),
-    Column("person", _Name, primary_key=True),
+    Column("population", Name, primary_key=True),
+    Column("purpose", Name, primary_key=True),
+    Column("person", Name, primary_key=True),
     Column("agreed", Integer, nullable=False),
-    Column("time", _Name, nullable=False),
-    Column("seq", _Whole, nullable=False),
+    Column("time", Name, nullable=False),
+    Column("seq", Int64, nullable=False),
     Index("sfumato_consent_newest", "population", "purpose", "seq"),
     rowid=False,
 )
 
 arriving = _table(
     "arriving",
-    Column("number", _Whole, primary_key=True, autoincrement=False),
-    Column("purpose", _Name, nullable=False),
-    Column("person", _Name, nullable=False),
+    Column("number", Int64, primary_key=True, autoincrement=False),
+    Column("purpose", Name, nullable=False),
+    Column("person", Name, nullable=False),
     Column("agreed", Integer, nullable=False),
-    Column("time", _Name, nullable=False),
+    Column("time", Name, nullable=False),
     Column("said", Integer, nullable=False),
     of=MetaData(),
     prefixes=["TEMPORARY"],
@@ -149,10 +146,10 @@ COUNT_OLDER = select(func.count()).select_from(_found).where(standing.c.agreed =
 ADD_CHANGES = insert(changes).from_select(
     ["seq", "number", "population", "purpose", "person", "agreed", "time"],
     select(
-        bindparam("of_seq", type_=_Whole),
+        bindparam("of_seq", type_=Int64),
         # In the order of the tables below: a million are then put one behind the other.
         func.row_number().over(order_by=(arriving.c.purpose, arriving.c.person)),
-        bindparam("of_population", type_=_Name),
+        bindparam("of_population", type_=Name),
         arriving.c.purpose,
         arriving.c.person,
         arriving.c.agreed,
@@ -165,7 +162,7 @@ ADD_CHANGES = insert(changes).from_select(
 VOID_ALL = insert(changes).from_select(
     ["seq", "number", "population", "purpose", "person", "agreed", "time"],
     select(
-        bindparam("of_seq", type_=_Whole),
+        bindparam("of_seq", type_=Int64),
         func.row_number().over(
             order_by=(standing.c.population, standing.c.purpose, standing.c.person)
         ),
@@ -173,7 +170,7 @@ VOID_ALL = insert(changes).from_select(
         standing.c.purpose,
         standing.c.person,
         text("0"),
-        bindparam("of_time", type_=_Name),
+        bindparam("of_time", type_=Name),
     ).where(standing.c.agreed == 1),
 )
 """Every yes that stands is void."""

@@ -470,21 +470,15 @@ def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
 
 
 def open_log(config: Config) -> ConsentLog:
-    """The log of a vault: beside a ledger in a file in a file, else in the ledger's database."""
+    """Open the log of a vault: a file beside a ledger in a file, else in the ledger's database."""
     from sfumato.privacy.ledger.commit import OutsideHead
     from sfumato.privacy.ledger.failure import closed_on_failure
     from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
+    from sfumato.vault.side_database import side_engine
 
     tell_operator = partial(note_failure, config.folder, "ledger")
-    head = consent_head(config.head)
     with closed_on_failure(tell_operator):
-        if config.database.startswith(("postgresql://", "postgres://")):
-            from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
-
-            engine, dialect = postgres_engine(config.database), PostgresDialect()
-            return ConsentLog(engine, dialect, OutsideHead(head), tell_operator=tell_operator)
-        from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
-
-        # One that is gone or was never finished is begun anew: nobody has agreed in it.
-        lite = sqlite_engine(config.folder / CONSENT, create=True)
-        return ConsentLog(lite, SqliteDialect(), OutsideHead(head), tell_operator=tell_operator)
+        # A log that is gone or was never finished is begun anew: nobody has agreed in it.
+        engine, dialect = side_engine(config, CONSENT)
+        head = OutsideHead(consent_head(config.head))
+        return ConsentLog(engine, dialect, head, tell_operator=tell_operator)

@@ -35,7 +35,6 @@ from sfumato.release.codec import from_bytes
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.step_store import StepStore, lost_state
-from sfumato.vault.jobs.jobs import in_postgres
 from sfumato.vault.streams import COSTS, Arrival, Reached, WholeStream, plain_told, whole_stream
 
 if TYPE_CHECKING:
@@ -499,7 +498,7 @@ class Answering:
 
         Processes of one host share its notes and wait for each other.
         """
-        if not in_postgres(self._vault.config):
+        if not self._vault.config.in_postgres:
             return True
         host = socket.gethostname()
 

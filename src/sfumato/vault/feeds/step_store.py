@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import (
-    BigInteger,
     Column,
-    Integer,
     LargeBinary,
     MetaData,
     Table,
@@ -40,7 +38,7 @@ from sfumato.errors import LedgerError
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.release.files_in_use import SECRET, STREAMS
 from sfumato.release.fingerprint import read_secret
-from sfumato.vault.side_database import BesideLedger
+from sfumato.vault.side_database import Int64, SideDatabase
 from sfumato.vault.streams import Reached
 
 if TYPE_CHECKING:
@@ -60,12 +58,11 @@ _HASH = 16
 _PAGE = 10_000
 """People looked up or written in one statement; databases take 32,766 values and more."""
 _metadata = MetaData()
-_Whole = BigInteger().with_variant(Integer(), "sqlite")
 _states = Table(
     "sfumato_stream_states",
     _metadata,
     Column("stream", Text, primary_key=True),
-    Column("step", _Whole, nullable=False),
+    Column("step", Int64, nullable=False),
     Column("state", Text, nullable=False),
     Column("told", Text, nullable=False),
     sqlite_strict=True,
@@ -74,8 +71,8 @@ _words = Table(
     "sfumato_stream_words",
     _metadata,
     Column("stream", Text, primary_key=True),
-    Column("step", _Whole, primary_key=True),
-    Column("draw", _Whole, primary_key=True),
+    Column("step", Int64, primary_key=True),
+    Column("draw", Int64, primary_key=True),
     Column("words", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
@@ -83,10 +80,10 @@ _reserved = Table(
     "sfumato_stream_reserved",
     _metadata,
     Column("stream", Text, primary_key=True),
-    Column("step", _Whole, nullable=False),
+    Column("step", Int64, nullable=False),
     Column("counts", Text, nullable=False),
     Column("consent", Text, nullable=False),
-    Column("people", _Whole, nullable=False),
+    Column("people", Int64, nullable=False),
     Column("key", Text, nullable=False),
     sqlite_strict=True,
 )
@@ -97,7 +94,7 @@ _people = Table(
     _metadata,
     Column("stream", LargeBinary, primary_key=True),
     Column("person", LargeBinary, primary_key=True),
-    Column("used", _Whole, nullable=False),
+    Column("used", Int64, nullable=False),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -122,7 +119,7 @@ class StepStore:
     """How far the streams of a vault are, for all its processes and hosts."""
 
     def __init__(self, config: Config) -> None:
-        self._store = BesideLedger(config, STREAMS, _metadata)
+        self._store = SideDatabase(config, STREAMS, _metadata, "streams")
         self._secret = config.folder / SECRET
 
     def reserved(self, stream: str) -> Reserved | None:
@@ -240,7 +237,7 @@ class StepStore:
 class StepTape(SystemEntropy):
     """The operating system's entropy by way of a database; read from its beginning."""
 
-    def __init__(self, store: BesideLedger, stream: str, step: int) -> None:
+    def __init__(self, store: SideDatabase, stream: str, step: int) -> None:
         self._store, self._stream, self._step, self._draw = store, stream, step, 0
 
     def words(self, count: int) -> NDArray[np.uint64]:

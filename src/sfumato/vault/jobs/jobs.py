@@ -13,7 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from sfumato.methods.method import Plan
-    from sfumato.vault.config import Config
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.private import Private
     from sfumato.vault.vault import Vault
@@ -66,7 +65,7 @@ _AGAIN_SECONDS = 5.0
 _LATER_SECONDS = 15.0
 _AWAY = {
     "heavy_work_busy",
-    *("jobs_unavailable", "ledger_busy", "ledger_disk_full", "ledger_failed", "ledger_replaced"),
+    *("store_unavailable", "ledger_busy", "ledger_disk_full", "ledger_failed", "ledger_replaced"),
 }
 """Refusals after which a job waits for as long as it takes: nothing is charged meanwhile."""
 _PASSING = {"answer_pending", "data_unreachable", "source_unready"}
@@ -238,25 +237,6 @@ _MOST_LISTED = 1000
 _PAUSE_SECONDS = 0.05
 
 
-def in_postgres(config: Config) -> bool:
-    """Whether jobs are where the ledger is, in PostgreSQL."""
-    return config.database.startswith(("postgresql://", "postgres://"))
-
-
-def open_store(config: Config) -> JobStore:
-    """The jobs beside a vault's ledger: a file in its folder, or tables in its PostgreSQL."""
-    tell_operator = partial(note_failure, config.folder, "store of jobs")
-    if in_postgres(config):
-        from sfumato.privacy.ledger.sql.postgres import PostgresDialect, postgres_engine
-
-        return JobStore(postgres_engine(config.database), PostgresDialect(), tell_operator)
-    from sfumato.privacy.ledger.sql.sqlite import SqliteDialect, sqlite_engine
-
-    return JobStore(
-        sqlite_engine(config.folder / JOBS, create=True), SqliteDialect(), tell_operator
-    )
-
-
 class Jobs(Shown):
     """Long work of a vault, kept until it is done. A principal sees their own, the owner all."""
 
@@ -267,7 +247,7 @@ class Jobs(Shown):
 
     @cached_property
     def _store(self) -> JobStore:
-        return open_store(self._vault.config)
+        return JobStore(self._vault.config)
 
     @cached_property
     def _workers(self) -> JobWorkers:
@@ -284,7 +264,7 @@ class Jobs(Shown):
     def _begun(self) -> bool:
         """Whether there may be jobs: to look for them makes no file in a vault that has none."""
         config = self._vault.config
-        return in_postgres(config) or (config.folder / JOBS).exists()
+        return config.in_postgres or (config.folder / JOBS).exists()
 
     def submit(
         self,

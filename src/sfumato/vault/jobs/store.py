@@ -8,11 +8,9 @@ it. What is done stays done: an answer in the ledger is a fact, whoever noted it
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     Integer,
     MetaData,
@@ -32,51 +30,49 @@ from sqlalchemy.exc import IntegrityError
 from sfumato.errors import (
     CallerError,
     InternalError,
-    LedgerError,
     PolicyError,
     SfumatoError,
     in_fields,
 )
-from sfumato.privacy.ledger.failure import do_nothing
-from sfumato.text import dumps, without_passwords, without_places
+from sfumato.release.files_in_use import JOBS
+from sfumato.text import dumps, without_places
 from sfumato.vault.jobs.job import LAST, MOST_ATTEMPTS, PREPARING, Job, JobState, moment
+from sfumato.vault.side_database import Int64, Name, SideDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine, Row
+    from sqlalchemy import Connection, Row
 
-    from sfumato.privacy.ledger.sql.store import Dialect
+    from sfumato.vault.config import Config
 
 MOST_WAITING = 100
 """So many jobs of one principal may be unfinished at a time."""
 ANSWER_LOST = "answer_lost"
 
 _metadata = MetaData()
-_Whole = BigInteger().with_variant(Integer(), "sqlite")
-_Name = Text().with_variant(Text(collation="C"), "postgresql")
 _jobs = Table(
     "sfumato_jobs",
     _metadata,
-    Column("id", _Name, primary_key=True),
-    Column("principal", _Name, nullable=False, index=True),
-    Column("request", _Name, nullable=False),
-    Column("family", _Name, nullable=False),
-    Column("dataset", _Name, nullable=False),
-    Column("purpose", _Name),
+    Column("id", Name, primary_key=True),
+    Column("principal", Name, nullable=False, index=True),
+    Column("request", Name, nullable=False),
+    Column("family", Name, nullable=False),
+    Column("dataset", Name, nullable=False),
+    Column("purpose", Name),
     Column("asked", Text, nullable=False),
-    Column("plan", _Name),
-    Column("state", _Name, nullable=False, index=True),
+    Column("plan", Name),
+    Column("state", Name, nullable=False, index=True),
     Column("stage", Integer, nullable=False),
-    Column("submitted", _Whole, nullable=False),
-    Column("started", _Whole),
-    Column("ended", _Whole),
+    Column("submitted", Int64, nullable=False),
+    Column("started", Int64),
+    Column("ended", Int64),
     Column("error", Text),
     Column("result", Text),
     Column("attempts", Integer, nullable=False),
-    Column("holder", _Name),
+    Column("holder", Name),
     # While it runs: until when it is its holder's. While it waits: from when on it may be taken.
-    Column("until", _Whole, nullable=False),
+    Column("until", Int64, nullable=False),
     UniqueConstraint("principal", "request", name="sfumato_jobs_once"),
     sqlite_strict=True,
 )
@@ -97,14 +93,9 @@ _is_open = _jobs.c.state.in_([JobState.WAITING, JobState.RUNNING])
 class JobStore:
     """The jobs of one vault, for any number of threads, processes and hosts."""
 
-    def __init__(
-        self, engine: Engine, dialect: Dialect, tell_operator: Callable[[str], None] = do_nothing
-    ) -> None:
-        self._engine, self._dialect, self._tell = engine, dialect, tell_operator
-        self._now = literal_column(_CLOCKS[engine.dialect.name], _Whole)
-        with self._writing() as connection:
-            dialect.lock_creation(connection)
-            _metadata.create_all(connection)
+    def __init__(self, config: Config) -> None:
+        self._tables = SideDatabase(config, JOBS, _metadata, "jobs")
+        self._now = literal_column(_CLOCKS[self._tables.dialect_name], Int64)
 
     def add(self, job: Job) -> Job:
         """Keep a job; one that was kept under the same request is given back as it is."""
@@ -127,7 +118,7 @@ class JobStore:
         same_request = _jobs.c.principal == job.principal, _jobs.c.request == job.request_id
         for _ in range(2):  # another server may add the same at this moment
             try:
-                with self._writing() as connection:
+                with self._tables.writing() as connection:
                     row = connection.execute(select(_jobs).where(*same_request)).first()
                     if row is None:
                         self._check_room(connection, job.principal)
@@ -136,11 +127,11 @@ class JobStore:
                     return _same(_job(row), job, asked == row.asked)
             except IntegrityError:
                 continue
-        raise self._failure("a job was added and is gone")
+        raise self._tables.failure("a job was added and is gone")
 
     def get(self, name: str, principal: str | None) -> Job | None:
         """A job by its name, of one principal or of anybody."""
-        with self._reading() as connection:
+        with self._tables.reading() as connection:
             row = connection.execute(select(_jobs).where(_of(principal), _jobs.c.id == name))
             record = row.first()
         return None if record is None else _job(record)
@@ -148,7 +139,7 @@ class JobStore:
     def under(self, principal: str, request: str) -> Job | None:
         """The job of a principal that was kept under a request."""
         same_request = _jobs.c.principal == principal, _jobs.c.request == request
-        with self._reading() as connection:
+        with self._tables.reading() as connection:
             row = connection.execute(select(_jobs).where(*same_request)).first()
         return None if row is None else _job(row)
 
@@ -162,7 +153,7 @@ class JobStore:
             .order_by(_jobs.c.submitted.desc(), _jobs.c.id)
             .limit(limit)
         )
-        with self._reading() as connection:
+        with self._tables.reading() as connection:
             return [_job(row) for row in connection.execute(asked)]
 
     def claim(self, holder: str, seconds: float) -> Job | None:
@@ -180,7 +171,7 @@ class JobStore:
             .with_for_update(of=_jobs, skip_locked=True)
         )
         while True:
-            with self._writing() as connection:
+            with self._tables.writing() as connection:
                 row = connection.execute(asked).first()
                 if row is None:
                     return None
@@ -243,14 +234,14 @@ class JobStore:
         )
 
     def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
+        """Close all connections."""
+        self._tables.close()
 
     def _over(self, state: JobState, error: str | None = None) -> dict[str, Any]:
         return {"state": state, "stage": LAST, "ended": self._now, "holder": None, "error": error}
 
     def _change(self, values: Mapping[str, Any], *conditions: Any) -> bool:
-        with self._writing() as connection:
+        with self._tables.writing() as connection:
             return connection.execute(update(_jobs).where(*conditions).values(values)).rowcount > 0
 
     def _check_room(self, connection: Connection, principal: str) -> None:
@@ -261,46 +252,6 @@ class JobStore:
                 f"You have {MOST_WAITING} jobs that are not done yet, which is the most at a time. "
                 "Wait for some of them, or cancel them.",
             )
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with (
-            self._guarded(),
-            self._dialect.writing(self._engine) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with (
-            self._guarded(),
-            self._dialect.reading(self._engine) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            yield
-        except (SfumatoError, IntegrityError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one closed door for all
-            failure = self._failure(f"{type(error).__name__}: {getattr(error, 'orig', error)}")
-        else:
-            return
-        raise failure
-
-    def _failure(self, cause: str) -> LedgerError:
-        message = without_passwords(cause)
-        self._tell(message)
-        return LedgerError(
-            "jobs_unavailable",
-            "The store of jobs does not answer; what was kept in it stays. Try again later; its "
-            "operator finds the cause in the vault's failures.log.",
-            detail=message,
-        )
 
 
 def _of(principal: str | None) -> Any:

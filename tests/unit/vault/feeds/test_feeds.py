@@ -15,6 +15,7 @@ from tests.fixtures.ledgers import code_of
 
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.release.codec import from_bytes
+from sfumato.vault.config import Config
 from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import FeedItem, written
 
@@ -150,7 +151,7 @@ def test_of_hosts_that_share_a_ledger_one_works_on_a_feed_at_a_time(
     vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(vault, every="year")
-    monkeypatch.setattr(period_answers, "in_postgres", lambda _config: True)
+    monkeypatch.setattr(Config, "in_postgres", True)
     monkeypatch.setattr("socket.gethostname", lambda: "first")
     assert vault.feed_registry._answering._holds(vault.feed_registry.get("cities"))
     monkeypatch.setattr("socket.gethostname", lambda: "second")

@@ -44,7 +44,7 @@ def submit(vault: sf.Vault, principal: str = "ann", **said: Any) -> Any:
 
 def let_lease_end(vault: sf.Vault) -> None:
     """Let the holder of every job seem to have died."""
-    with vault.jobs._store._writing() as connection:
+    with vault.jobs._store._tables.writing() as connection:
         connection.exec_driver_sql("UPDATE sfumato_jobs SET until = 0 WHERE state = 'running'")
 
 
@@ -404,7 +404,7 @@ def test_a_store_of_jobs_that_is_broken_is_one_closed_door(vault: sf.Vault) -> N
     path = vault.config.folder / "jobs.sqlite"
     path.write_bytes(b"no database at all" * 100)
     for action in (vault.jobs.list, vault.jobs.work, lambda: submit(vault)):
-        assert code_of(action) == "jobs_unavailable"
+        assert code_of(action) == "store_unavailable"
     assert "store of jobs" in (vault.config.folder / "failures.log").read_text()
     path.unlink()
     assert submit(vault).state is JobState.WAITING
