@@ -6,7 +6,6 @@ Each is put before a check that the real store passes.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import sfumato as sf
 from sfumato.methods.stream.request import Participation
 from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import new_secret, write_secret
+from sfumato.vault.config import Config
 from sfumato.vault.feeds.step_store import Reserved, StepStore
 from sfumato.vault.streams import Arrival, Reached
 
@@ -91,7 +91,7 @@ def test_wrong_stores_are_caught(
         folder = tmp_path / name
         folder.mkdir()
         write_secret(folder / SECRET, new_secret())
-        config: Any = SimpleNamespace(folder=folder, database="ledger.sqlite")
+        config = Config(folder, "ledger.sqlite", folder / "head")
         opened = store(config)
         found.append(check(opened))
         opened.close()

@@ -234,7 +234,7 @@ class _Site:
         if isinstance(made, Download):
             return _saved(made)
         if session.person is not None:
-            self._vault.logins.seen(session.id, said=bool(session.notices))
+            self._vault.logins.note_use(session.id, shown=bool(session.notices))
         template = made.template or route.template
         facts = {**self._frame(session, route.title, route.path), "visit": visit, **made.facts}
         response = Response(rendering.render(template, facts), made.status, media_type=_HTML)
@@ -258,7 +258,7 @@ class _Site:
         response = RedirectResponse(made.to, 303)
         current = session.id if made.session is None else made.session
         if made.words is not None and current:
-            self._vault.logins.tell(current, [made.words])
+            self._vault.logins.set_notices(current, [made.words])
         if made.device is not None:
             send_device(response, self._setting, made.device)
         if made.session is not None:

@@ -61,7 +61,7 @@ def find_session(vault: Vault, setting: Setting, cookies: Sequence[str]) -> Visi
     if len(shown) != 1 or not _FORM.fullmatch(shown[0]):
         # Two of them: one was put there by somebody else, and nobody knows which.
         return VisitSession(secrets.token_urlsafe(32))
-    found = vault.logins.find(shown[0], idle=IDLE_SECONDS, absolute=ABSOLUTE_SECONDS)
+    found = vault.logins.look_up(shown[0], idle=IDLE_SECONDS, absolute=ABSOLUTE_SECONDS)
     if found is None:
         return VisitSession(shown[0], is_sent=True)
     try:

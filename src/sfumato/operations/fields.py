@@ -28,7 +28,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.exact_numbers import decimal_of, exact
 from sfumato.vault.family import Field
-from sfumato.vault.principals import check_name, words_of
+from sfumato.vault.principals import check_name, split_names
 
 MOST_NAMES = 10_000
 
@@ -141,7 +141,7 @@ FIELD_TYPES: dict[type, FieldType] = {
     Words: FieldType(
         "A,B",
         NAMES_SCHEMA,
-        words_of,
+        split_names,
     ),
     When: FieldType("WHEN", {"type": "string", "maxLength": 10_000}, _read_when),
     Day: FieldType("DAY", {"type": "string", "maxLength": 10_000}, _read_day),

@@ -20,11 +20,11 @@ from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.release.files_in_use import VAULT
-from sfumato.vault.config import PrivateSet, changing, covers, load, parse
+from sfumato.vault.config import PrivateSet, changing, covers, parse
 from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.ledger.base import Ledger
@@ -32,76 +32,34 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.records import BookState
     from sfumato.vault.config import Config, PublicSet
 
-
-def affordable(account: Account) -> dict[str, float]:
-    """What one more question may cost, as programs get it: never more than there is."""
-    found = remaining_amounts(account.budget, account.spent)
-    return {name: float_below(amount) for name, amount in found.items()}
-
-
-def left_over(
-    ledger: Ledger, names: Iterable[str], event: Event | None = None
-) -> tuple[Mapping[str, float], str]:
-    """What one more question charged to all these accounts may cost, for programs and for people.
-
-    With an event, once that was charged to them. People are told of the tightest account.
-    """
-    accounts = [ledger.account(name) for name in names]
-    after = accounts if event is None else [_once_charged(one, event) for one in accounts]
-    found = [affordable(one) for one in after]
-    shared = set.intersection(*(set(one) for one in found))
-    least: dict[str, float] = {
-        name: min(one[name] for one in found)
-        for name in ("epsilon", "delta", "rho")
-        if name in shared
-    }
-    return least, _tightest(after, before=accounts)
-
-
-def _once_charged(account: Account, event: Event) -> Account:
-    budget = account.budget
-    return replace(account, spent=budget.add(account.spent, budget.charge(event)))
-
-
-def _tightest(accounts: Sequence[Account], before: Sequence[Account]) -> str:
-    """What is left of the tightest of some accounts in one line, and `before` if it is too much."""
-    place = min(
-        range(len(accounts)),
-        key=lambda one: remaining_amounts(accounts[one].budget, accounts[one].spent)["epsilon"],
-    )
-    found, there = accounts[place], before[place]
-    if all(part is None for part in found.spent):
-        return f"nothing, it is too much: there is {describe_balance(there.budget, there.spent)}"
-    return describe_balance(found.budget, found.spent)
-
-
 VERSION = "version "
-"""What is kept of a source under this word tells a state of its files."""
+"""Begins a recorded name that stands for one state of a source's files."""
 
 NODE = "node "
-"""What is kept under this word tells a file wherever it is moved, until it is deleted."""
+"""Begins a recorded name that follows a file wherever it is moved, until it is deleted."""
+
+PASSING = (VERSION, NODE)
+"""Such names may come to mean another file: they are compared, and bound to no account."""
 
 PRINCIPALS = "principal"
 """The topic of the ledger's records about principals."""
 
-PASSING = (VERSION, NODE)
-"""What may come to mean another file one day is compared, and bound to nothing."""
-
 
 def open_ledger(config: Config) -> Ledger:
     """Open the ledger of a vault: a SQLite file in its folder, or a PostgreSQL database."""
-    tell = partial(note_failure, config.folder, "ledger")
+    tell_operator = partial(note_failure, config.folder, "ledger")
     if config.in_postgres:
         from sfumato.privacy.ledger.sql.postgres import open_postgres
 
-        return open_postgres(config.database, head=config.head, tell_operator=tell)
+        return open_postgres(config.database, head=config.head, tell_operator=tell_operator)
     from sfumato.privacy.ledger.sql.sqlite import open_sqlite
 
-    return open_sqlite(config.folder / config.database, head=config.head, tell_operator=tell)
+    database = config.folder / config.database
+    return open_sqlite(database, head=config.head, tell_operator=tell_operator)
 
 
 def create_ledger(config: Config) -> None:
-    """Create the ledger of a new vault; nothing else ever does."""
+    """Create the ledger of a new vault; nothing else ever does: a new one is a fresh budget."""
     if config.in_postgres:
         from sfumato.privacy.ledger.sql.postgres import create_postgres
 
@@ -119,11 +77,6 @@ def account_of(population: str, principal: str) -> str:
     paid for once costs the people in it nothing more while every principal pays for it.
     """
     return f"{population}/{principal}"
-
-
-def source_of(folder: Path, source: str) -> str:
-    """A source as engines take it: a path is found from the vault's folder."""
-    return source if "://" in source else str(folder / source)
 
 
 def declared_accounts(config: Config) -> dict[str, Budget]:
@@ -146,41 +99,48 @@ def open_accounts(ledger: Ledger, config: Config) -> None:
 
 
 def check_accounts(ledger: Ledger, config: Config) -> tuple[dict[str, Budget], dict[str, str]]:
-    """Refuse what contradicts the ledger, before anything is written; return what it lacks."""
+    """Refuse a configuration that contradicts the ledger, before anything is written.
+
+    Returns
+    -------
+    The accounts that the ledger lacks, with their budgets; and the names that are not bound yet,
+    with their populations.
+    """
     existing = {account.name: account for account in ledger.accounts()}
     declared = declared_accounts(config)
     for name, budget in declared.items():
         if name in existing and existing[name].budget != budget:
             raise ParameterError(
                 "budget_changed",
-                f"The configuration gives {name!r} another budget than the ledger keeps. Put the "
-                "old one back, or set the new one with 'sfumato ledger limit'.",
+                f"The configuration gives {name!r} another budget than the ledger keeps.",
+                hint="Put the old one back, or set the new one with 'sfumato ledger limit'.",
             )
     unbound: dict[str, str] = {}
-    for name, held in config.datasets.items():
-        if isinstance(held, PrivateSet):
-            for bound in _bindings(config, name, held):
-                owner = ledger.account_of(bound) or unbound.get(bound)
-                if owner is None:
-                    unbound[bound] = held.population
-                elif owner != held.population:
-                    raise _attached(name, owner, held.population)
+    for name, dataset in config.datasets.items():
+        if isinstance(dataset, PrivateSet):
+            # Bound with the data set: under another name its rows would get a fresh budget (F22).
+            lasting = [mark for mark in dataset.identity if not mark.startswith(PASSING)]
+            for bound in (name, written_name(config, dataset), *lasting):
+                owner = ledger.account_of(bound) or unbound.setdefault(bound, dataset.population)
+                if owner != dataset.population:
+                    raise _attached(name, owner, dataset.population)
     missing = {name: budget for name, budget in declared.items() if name not in existing}
-    return missing, {bound: one for bound, one in unbound.items() if not ledger.account_of(bound)}
-
-
-def _bindings(config: Config, name: str, held: PrivateSet) -> list[str]:
-    """All that is bound with a data set: under another name its rows get no fresh budget."""
-    kept = [one for one in held.identity if not one.startswith(PASSING)]
-    return [name, written_name(config, held), *kept]
+    return missing, unbound
 
 
 def _attached(name: str, owner: str, population: str) -> ParameterError:
     return ParameterError(
         "dataset_attached",
         f"Data set {name!r}, or its source, is charged to account {owner!r} and cannot move to "
-        f"{population!r}: that would give it a fresh budget. Use {option('population', owner)}.",
+        f"{population!r}: that would give it a fresh budget.",
+        parameter="population",
+        hint=f"Use {option('population', owner)}.",
     )
+
+
+def source_of(folder: Path, source: str) -> str:
+    """A source as engines take it: a path is found from the vault's folder."""
+    return source if "://" in source else str(folder / source)
 
 
 def source_name(source: str) -> str:
@@ -188,57 +148,79 @@ def source_name(source: str) -> str:
     return f"source {digest(source.encode())}"
 
 
-def written_name(config: Config, held: PrivateSet | PublicSet) -> str:
+def written_name(config: Config, dataset: PrivateSet | PublicSet) -> str:
     """The name of a data set's source as the configuration spells it, without a look at it."""
-    source = source_of(config.folder, held.source)
+    source = source_of(config.folder, dataset.source)
     return source_name(source if "://" in source else str(Path(source).resolve()))
 
 
-def opened_ledger(folder: Path) -> Ledger:
-    """Open the ledger alone, whatever has become of the data sets."""
-    return open_ledger(load(folder))
+def left_over(
+    ledger: Ledger, names: Iterable[str], event: Event | None = None
+) -> tuple[Mapping[str, float], str]:
+    """What one more question that all these accounts pay for may cost.
+
+    Parameters
+    ----------
+    event
+        Something that is charged to them first, such as a plan.
+
+    Returns
+    -------
+    The largest epsilon, delta and rho, never more than there is; and the balance of the tightest
+    account in one line for people.
+    """
+    before = [ledger.account(name) for name in names]
+    after = before if event is None else [_after_charge(account, event) for account in before]
+    amounts = [affordable(account) for account in after]
+    least: dict[str, float] = {
+        name: min(amount[name] for amount in amounts)
+        for name in ("epsilon", "delta", "rho")
+        if all(name in amount for amount in amounts)
+    }
+    tightest = min(
+        range(len(after)),
+        key=lambda index: remaining_amounts(after[index].budget, after[index].spent)["epsilon"],
+    )
+    account = after[tightest]
+    if all(units is None for units in account.spent):
+        balance = describe_balance(before[tightest].budget, before[tightest].spent)
+        return least, f"nothing, it is too much: there is {balance}"
+    return least, describe_balance(account.budget, account.spent)
 
 
-def balance_of(folder: Path, account: str) -> str:
-    """What is left of one account, in one line for people."""
-    with closing(opened_ledger(folder)) as ledger:
-        return left_over(ledger, [account])[1]
+def affordable(account: Account) -> dict[str, float]:
+    """What one more question may cost, as programs get it: rounded down."""
+    amounts = remaining_amounts(account.budget, account.spent)
+    return {name: float_below(amount) for name, amount in amounts.items()}
 
 
-def balances(folder: Path) -> list[dict[str, Any]]:
-    """The accounts of a vault's ledger, as `balances_of` tells them."""
-    with closing(opened_ledger(folder)) as ledger:
-        return balances_of(ledger)
+def _after_charge(account: Account, event: Event) -> Account:
+    budget = account.budget
+    return replace(account, spent=budget.add(account.spent, budget.charge(event)))
 
 
 def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
     """Every account: its budget, what was spent, and what one more question may cost."""
     return [
         {
-            "account": one.name,
-            "budget": one.budget.describe(one.budget.limits()),
-            "spent": one.budget.describe(one.spent),
-            "remaining": affordable(one),
-            "balance": describe_balance(one.budget, one.spent),
+            "account": account.name,
+            "budget": account.budget.describe(account.budget.limits()),
+            "spent": account.budget.describe(account.spent),
+            "remaining": affordable(account),
+            "balance": describe_balance(account.budget, account.spent),
         }
-        for one in ledger.accounts()
+        for account in ledger.accounts()
     ]
-
-
-def verify(folder: Path) -> dict[str, Any]:
-    """Verify a vault's ledger, as `verified` does."""
-    with closing(opened_ledger(folder)) as ledger:
-        return verified(ledger)
 
 
 def verified(ledger: Ledger) -> dict[str, Any]:
     """Walk every entry and compare with what is stored; raises where they disagree."""
-    found = ledger.verify()
+    verification = ledger.verify()
     return {
-        "entries": found.position.seq,
-        "head": found.position.hash,
-        "accounts": found.accounts,
-        "requests": found.requests,
+        "entries": verification.position.seq,
+        "head": verification.position.hash,
+        "accounts": verification.accounts,
+        "requests": verification.requests,
     }
 
 
@@ -252,41 +234,46 @@ def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, ope
     """Give an account another budget, in the ledger and in the configuration."""
     with changing(folder) as config, closing(open_ledger(config)) as ledger:
         budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=config.max_epsilon)
-        names = [one.name for one in ledger.accounts()]
+        names = [known.name for known in ledger.accounts()]
         if account not in names:
             raise ParameterError(
                 "account_unknown",
                 f"There is no account {quoted(account)}; {suggestion(account, names)}",
+                parameter="account",
             )
         population, _, principal = account.partition("/")
         if principal in ledger.records(PRINCIPALS):
             raise ParameterError(
                 "account_elsewhere",
                 f"The budget of {quoted(principal)} for {quoted(population)} is kept in the ledger "
-                "alone. Change it with 'sfumato principal grant' or 'sfumato principal lower'.",
+                "alone.",
+                parameter="account",
+                hint="Change it with 'sfumato principal grant' or 'sfumato principal lower'.",
             )
-        text = _relimited(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
-        # Written down before the entry is made: of the configuration only a new name is left then.
+        text = _with_limit(config, account, {"epsilon": str(epsilon), "delta": str(delta)})
+        # The new text lies on disk before the entry is made: after it, only a rename is left, so
+        # that a crash hardly ever leaves a configuration that contradicts the ledger.
         with whole(folder / VAULT, overwrite=True, private=True) as new:
             new.write_text(text, encoding="utf-8")
             ledger.amend(partial(_limited, account, budget), operator=operator)
 
 
-def _limited(account: str, budget: Budget, now: BookState) -> Amendment:
+def _limited(account: str, budget: Budget, book: BookState) -> Amendment:
     """Another budget for an account, unless a principal of the ledger has more of it than that."""
-    for name, told in now.of(PRINCIPALS).items():
-        if account in told["populations"]:
-            share = now.accounts[account_of(account, name)].budget
+    for name, record in book.of(PRINCIPALS).items():
+        if account in record["populations"]:
+            share = book.accounts[account_of(account, name)].budget
             if not covers(budget, share):
                 raise ParameterError(
                     "budget_out_of_range",
-                    f"{quoted(name)} has a larger budget for {quoted(account)} than that. Lower it "
-                    "first with 'sfumato principal lower'.",
+                    f"{quoted(name)} has a larger budget for {quoted(account)} than that.",
+                    parameter="epsilon",
+                    hint="Lower it first with 'sfumato principal lower'.",
                 )
     return Amendment({account: budget})
 
 
-def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
+def _with_limit(config: Config, account: str, amounts: dict[str, str]) -> str:
     """The configuration with another budget for an account, if the vault could live with it."""
     import tomlkit  # a question changes no budget, and starts without it
 
@@ -296,8 +283,9 @@ def _relimited(config: Config, account: str, amounts: dict[str, str]) -> str:
         raise ParameterError(
             "account_elsewhere",
             f"The ledger keeps the account {quoted(account)}, but {VAULT} no longer names it, so "
-            "it has no limit to change. Put it back there first, with the budget that 'sfumato "
-            "ledger show' tells.",
+            "it has no limit to change.",
+            parameter="account",
+            hint="Put it back there first, with the budget that 'sfumato ledger show' tells.",
         )
     path = config.folder / VAULT
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """The operator's log of failures, `failures.log` in a vault's folder.
 
-It says why a request or a charged question failed, in words that may quote data. So its owner alone
-may read it, and nothing of it reaches whoever asked.
+It says why a request or a charged question failed, in a text that may quote data. So its owner
+alone may read it, and nothing of it reaches the asker (F11).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def note_failure(folder: Path, subject: str, words: str) -> None:
+def note_failure(folder: Path, subject: str, message: str) -> None:
     """Add a line about a failure; a log that cannot be written fails nothing else."""
-    line = f"{utc_now().isoformat(timespec='seconds')} {subject}: {' '.join(words.split())}\n"
+    # One line, whatever the message holds: nobody can forge an entry with a line feed.
+    line = f"{utc_now().isoformat(timespec='seconds')} {subject}: {' '.join(message.split())}\n"
     with suppress(OSError):
         handle = opened_to_append(folder / FAILURES)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
@@ -27,6 +28,10 @@ def note_failure(folder: Path, subject: str, words: str) -> None:
 
 
 def opened_to_append(path: Path) -> int:
-    """Open a file of the vault to append to it; its owner alone may read it."""
+    """Open a file of the vault to append to it; its owner alone may read it.
+
+    Each write is one append, so that lines of several processes do not mix; a symbolic link in its
+    place is refused.
+    """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)

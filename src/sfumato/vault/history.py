@@ -1,6 +1,6 @@
 """The history of questions asked in the console, each with the ledger entry of its answer.
 
-The ledger keeps answers and costs, but not the words of a question. An answer is read again under
+The ledger keeps answers and costs, but not the text of a question. An answer is read again under
 its receipt, so looking at it never charges anybody.
 """
 
@@ -47,7 +47,7 @@ _questions = Table(
 
 @dataclass(frozen=True)
 class AskedBefore:
-    """A question of the past: its request, its words, and when it was answered."""
+    """A question of the past: its request, what was asked, and when it was answered."""
 
     request: str
     asked: Mapping[str, str]
@@ -55,11 +55,11 @@ class AskedBefore:
     datasets: tuple[str, ...]
     entry: str
     charged: bool
-    """Whether it was paid for then, and not before."""
+    """Whether it was charged then, and not before."""
 
 
 class History(Shown):
-    """The questions of a vault's people, as they put them in the console."""
+    """The questions of a vault's principals, as they asked them in the console."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -68,13 +68,13 @@ class History(Shown):
     def _card(self) -> Card:
         return Card("questions of the console", {})
 
-    def keep(
+    def add(
         self, principal: str, request: str, asked: Mapping[str, str], answer: Answer,
         datasets: Sequence[str],
     ) -> str:  # fmt: skip
-        """Keep a question that was answered; once, however often it was sent.
+        """Add an answered question, once, however often it was sent; return its request id.
 
-        Under the request that is given back: another where its own stands for something else.
+        If the id stands for another question already, a new id is made.
         """
         row = {
             "principal": principal,
@@ -94,20 +94,20 @@ class History(Shown):
         return stored_request
 
     def list(self, principal: str, most: int = 100) -> list[AskedBefore]:
-        """Somebody's questions, the last first."""
+        """A principal's questions, the last first."""
         newest = select(_questions).where(_questions.c.principal == principal)
         ordered = newest.order_by(_questions.c.number.desc()).limit(most)
         with self._store.reading() as connection:
             return [_read(row) for row in connection.execute(ordered)]
 
     def get(self, principal: str, request: str) -> AskedBefore | None:
-        """A question of somebody, or None."""
+        """A question of a principal, or None."""
         with self._store.reading() as connection:
             row = connection.execute(_of(principal, request)).first()
         return None if row is None else _read(row)
 
     def answer(self, principal: str, question: AskedBefore) -> Answer:
-        """The answer to a question, as the ledger keeps it, with what is left now."""
+        """The stored answer to a question, with the balance of today."""
         held = [self._vault.config.datasets.get(name) for name in question.datasets]
         populations = {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
         purpose = question.asked.get("purpose") or None
@@ -116,7 +116,7 @@ class History(Shown):
         return self._vault.gatekeeper.read(stored, asker, charged=question.charged)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._store.close()
 
 

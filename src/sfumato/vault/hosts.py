@@ -1,9 +1,8 @@
-"""Several hosts on one ledger: each keeps its own head of it, any of which notices a rollback.
+"""Several hosts on one ledger: each keeps a head of its own, and any head detects a rollback.
 
-A host without a head answers nobody, since an old database would be new to it. So a host that
-joins begins where another one stands: with the positions that the other has seen, carried over by
-an operator. From then on the database must hold them, and whatever is added. Decision
-`ledger-head`.
+A host without a head answers nobody, since it would accept an old database. So a host that joins
+begins with the positions that another host has seen, which an operator carries over. From then on
+the database must hold them and all that is added. Decision `ledger-head`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _MOST_MEBIBYTES = 1
 
 
 def positions(folder: Path) -> dict[str, str]:
-    """What this host has seen of the ledger and of the registry of consent, if there is one."""
+    """The positions that this host has seen, of the ledger and of any registry of consent."""
     config = load(folder)
     with closing(open_ledger(config)) as ledger:
         ledger.verify()
@@ -47,9 +46,9 @@ def positions(folder: Path) -> dict[str, str]:
 
 
 def join(folder: Path, head_file: Path) -> dict[str, str]:
-    """Begin this host's heads where another host's stand, as `positions` told them there.
+    """Begin this host's heads at the positions of another host, as `positions` gave them there.
 
-    What the database does not hold is refused before anything is written.
+    Positions that the database does not hold are refused before anything is written.
     """
     config = load(folder)
     heads = _read(head_file)
@@ -61,7 +60,8 @@ def join(folder: Path, head_file: Path) -> dict[str, str]:
             "head_not_held",
             f"The database does not hold what {quoted(str(head_file))} tells: that was written for "
             "another ledger, or the database is older than what its host has seen. Nothing was "
-            "changed. Write it anew, with 'sfumato ledger head > head.json' on a host that serves "
+            "changed.",
+            hint="Write it anew, with 'sfumato ledger head > head.json' on a host that serves "
             "this vault.",
             detail=error.detail,
         ) from None
@@ -75,6 +75,7 @@ def _heads(config: Config) -> dict[str, Path]:
 
 def _check_held(config: Config, heads: dict[str, Position]) -> None:
     """Open the books once as if this host had begun with these positions."""
+    # With heads in a temporary folder: a host must not keep a head that turns out to be wrong.
     with TemporaryDirectory(prefix="sfumato-") as trial_folder:
         trial = replace(config, head=Path(trial_folder) / config.head.name)
         _begin(trial, heads)
@@ -99,6 +100,7 @@ def _begin(config: Config, heads: dict[str, Position]) -> None:
     for book, path in _heads(config).items():
         if book in heads:
             with closing(OutsideHead(path)) as head, head.lock():
+                # Again, under the lock: another process may have begun a head meanwhile.
                 _check_free(config, {book: heads[book]})
                 head.write(heads[book])
 

@@ -1,8 +1,8 @@
-"""How people come into the console: hashes of passwords, invitations, sessions, and tries.
+"""Logins of the console: password hashes, invitations, sessions, devices and tries.
 
-None of it is an entry of the ledger: a hash must be forgotten when it changes. Whatever a visitor
-carries is kept as its SHA-256 alone, so that who reads the file can come in by none of it.
-Decision `console`.
+None of it is an entry of the ledger: a hash must be forgotten when it changes. Every secret that a
+visitor carries is kept as its SHA-256 alone, so that nobody who reads the file can sign in with
+what it holds. Decision `console`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from sfumato.vault.principal_registry import PrincipalRegistry
 
 INVITED_SECONDS = 3 * 24 * 3600
-"""So long an invitation can be taken up."""
+"""How long an invitation can be accepted."""
 DEVICE_SECONDS = 90 * 24 * 3600
-"""So long a device is known after somebody signed in by it."""
+"""How long a device is known after the last sign-in with it."""
 MOST_DEVICES = 10
-"""So many devices of one name are known, the latest."""
-_SEEN_EVERY = 60.0
-"""When a session was last used is noted no more often than this."""
+"""The most devices that are known of one name, the latest."""
+_USE_SECONDS = 60.0
+"""The use of a session is noted no more often than this: a note is a write."""
 
 _metadata = MetaData()
 
@@ -74,7 +74,7 @@ _sessions = _table(
     Column("principal", Name, nullable=False, index=True),
     Column("began", Float(53), nullable=False),
     Column("seen", Float(53), nullable=False),
-    # Words for the next page: what the last one did.
+    # Messages for the next page, about what the last form did.
     Column("notices", Text, nullable=False),
 )
 _guesses = _table(
@@ -94,12 +94,12 @@ _devices = _table(
 
 @dataclass(frozen=True)
 class Guesser:
-    """Whoever tries a password: a device or a session that its name knows, or a stranger's peer."""
+    """Whoever tries a password: a known device, a session, or the address of a stranger."""
 
     key: str
     """Tries under one key are counted together."""
     lane: str
-    """Requests of one lane wait behind each other: those of a principal, or of a peer."""
+    """Requests of one lane wait behind each other: those of a principal, or of an address."""
     is_known: bool = False
     """Whether this guesser has shown before that the name is theirs."""
 
@@ -111,12 +111,12 @@ STRANGER = Guesser("stranger", "stranger")
 class TryLimits:
     """How many passwords may be tried under one name within `seconds`.
 
-    A known device has a share of its own, which strangers cannot use up. Strangers together have
+    A known device has tries of its own, which strangers cannot use up. Strangers together have
     `repeated` tries; up to `first` are kept for those who have not tried yet, so that a few
-    addresses that guess do not shut out a new one.
+    guessing addresses do not lock out a new one.
     """
 
-    each: int = 5
+    per_guesser: int = 5
     repeated: int = 30
     first: int = 60
     seconds: float = 60.0
@@ -127,14 +127,14 @@ TRY_LIMITS = TryLimits()
 
 @dataclass(frozen=True)
 class Login:
-    """A session that was found: whose it is, and the words for its next page."""
+    """A valid session: its principal, and the messages for its next page."""
 
     principal: str
     notices: tuple[str, ...] = ()
 
 
 class Logins(Shown):
-    """Passwords, invitations and sessions of a vault's people."""
+    """The passwords, invitations, sessions and devices of a vault's principals."""
 
     def __init__(
         self, config: Config, principals: PrincipalRegistry, clock: Callable[[], float] = time.time
@@ -148,7 +148,7 @@ class Logins(Shown):
         return Card(f"passwords of {', '.join(names) or 'nobody'}", {})
 
     def invite(self, principal: str) -> str:
-        """A secret, good once and for three days, by which somebody sets their own password.
+        """Invite a principal: return a secret that sets a password, once and within three days.
 
         A later invitation ends those before.
         """
@@ -164,13 +164,17 @@ class Logins(Shown):
         return secret
 
     def invited(self, secret: str) -> str | None:
-        """Who is invited by a secret, if it is still good."""
+        """The principal that a secret invites, if it is still valid."""
         good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
         with self._store.reading() as connection:
             return connection.scalar(select(_invitations.c.principal).where(*good))
 
     def accept(self, secret: str, password_hash: str) -> str | None:
-        """Take an invitation up: the password is theirs from now on, and the secret no more."""
+        """Accept an invitation: set the password, and end the secret; return the principal.
+
+        None if the secret is not valid. Lookup and deletion are one transaction: two requests with
+        one secret cannot both set a password.
+        """
         good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
         with self._store.writing() as connection:
             name = connection.scalar(select(_invitations.c.principal).where(*good))
@@ -183,20 +187,23 @@ class Logins(Shown):
         return name
 
     def hash_of(self, principal: str) -> str | None:
-        """The hash of somebody's password, if they have one."""
+        """The hash of a principal's password, if there is one."""
         with self._store.reading() as connection:
             return connection.scalar(
                 select(_passwords.c.hash).where(_passwords.c.principal == principal)
             )
 
     def rehash(self, principal: str, before: str, after: str) -> None:
-        """Keep another hash of the same password."""
-        same = _passwords.c.principal == principal, _passwords.c.hash == before
+        """Replace the hash of a password by a stronger hash of the same password.
+
+        Only if it is still the one that was checked: the password may have been changed meanwhile.
+        """
+        is_unchanged = _passwords.c.principal == principal, _passwords.c.hash == before
         with self._store.writing() as connection:
-            connection.execute(update(_passwords).where(*same).values(hash=after))
+            connection.execute(update(_passwords).where(*is_unchanged).values(hash=after))
 
     def change(self, principal: str, password_hash: str) -> None:
-        """Give somebody another password; all sessions of theirs are over."""
+        """Change a password; all sessions of the principal end."""
         with self._store.writing() as connection:
             connection.execute(delete(_passwords).where(_passwords.c.principal == principal))
             row = {"principal": principal, "hash": password_hash}
@@ -204,118 +211,120 @@ class Logins(Shown):
             _forget_browsers(connection, principal)
 
     def may_try(self, account: str, guesser: Guesser, limits: TryLimits = TRY_LIMITS) -> bool:
-        """Count a try to come in under a name, whether or not anybody has it; False for too many.
+        """Count a try to sign in under a name; False if there were too many.
 
-        Tries that were refused are not counted: who waits may try again.
+        Names that nobody has are counted alike, or a refusal would tell which names exist. Tries
+        that were refused are not counted: whoever waits may try again.
         """
-        now, name, by = self._clock(), _hash(account), _hash(f"{guesser.key} {account}")
-        of_name = _guesses.c.account == name
+        time, name = self._clock(), _hash(account)
+        tried_by = _hash(f"{guesser.key} {account}")
+        is_name = _guesses.c.account == name
         with self._store.writing() as connection:
             self._store.lock(connection, f"tries {name}")
-            connection.execute(delete(_guesses).where(_guesses.c.at <= now - limits.seconds))
+            connection.execute(delete(_guesses).where(_guesses.c.at <= time - limits.seconds))
 
             def count(*conditions: ColumnElement[bool]) -> int:
-                counted = select(func.count()).select_from(_guesses).where(of_name, *conditions)
+                counted = select(func.count()).select_from(_guesses).where(is_name, *conditions)
                 return connection.scalar(counted) or 0
 
-            own = count(_guesses.c.guesser == by)
-            if own >= limits.each:
+            own = count(_guesses.c.guesser == tried_by)
+            if own >= limits.per_guesser:
                 return False
             if not guesser.is_known:
                 most = limits.repeated if own else limits.first
                 if count(_guesses.c.known.is_(False)) >= most:
                     return False
-            row = {"account": name, "guesser": by, "known": guesser.is_known, "at": now}
+            row = {"account": name, "guesser": tried_by, "known": guesser.is_known, "at": time}
             connection.execute(insert(_guesses).values(row))
         return True
 
     def forget_tries(self, account: str, guesser: Guesser) -> None:
-        """Begin to count the tries of one guesser anew: they have shown that the name is theirs.
+        """Forget the tries of one guesser, who has shown that the name is theirs.
 
-        The tries of others stay counted: they may be those of somebody who guesses.
+        The tries of others stay counted: they may be guesses.
         """
-        by = _hash(f"{guesser.key} {account}")
+        tried_by = _hash(f"{guesser.key} {account}")
         with self._store.writing() as connection:
-            connection.execute(delete(_guesses).where(_guesses.c.guesser == by))
+            connection.execute(delete(_guesses).where(_guesses.c.guesser == tried_by))
 
     def knows_device(self, principal: str, device: str) -> bool:
-        """Whether somebody signed in under this name by this device not long ago."""
-        same = _devices.c.device == _hash(device), _devices.c.principal == principal
+        """Whether somebody signed in under this name with this device not long ago."""
+        is_pair = _devices.c.device == _hash(device), _devices.c.principal == principal
         young = _devices.c.seen > self._clock() - DEVICE_SECONDS
         with self._store.reading() as connection:
-            return connection.scalar(select(_devices.c.seen).where(*same, young)) is not None
+            return connection.scalar(select(_devices.c.seen).where(*is_pair, young)) is not None
 
     def remember_device(self, principal: str, device: str) -> str:
-        """A new secret by which the device of somebody who has just signed in is known again.
+        """Remember the device of somebody who has just signed in; return its new secret.
 
-        It takes the place of `device`, the one that was shown. The secret lets nobody in: who
-        shows it has tries that strangers cannot use up. A name has few, so guessing stays bounded.
+        It replaces `device`, the secret that was shown. The secret signs nobody in: whoever shows
+        it has tries that strangers cannot use up. A name has few, so guessing stays bounded.
         """
-        made, now = secrets.token_urlsafe(32), self._clock()
+        secret, time = secrets.token_urlsafe(32), self._clock()
         own = _devices.c.principal == principal
         with self._store.writing() as connection:
             over = (own & (_devices.c.device == _hash(device))) | (
-                _devices.c.seen <= now - DEVICE_SECONDS
+                _devices.c.seen <= time - DEVICE_SECONDS
             )
             connection.execute(delete(_devices).where(over))
             latest = select(_devices.c.device).where(own).order_by(_devices.c.seen.desc())
             oldest = list(connection.scalars(latest))[MOST_DEVICES - 1 :]
             connection.execute(delete(_devices).where(_devices.c.device.in_(oldest)))
-            row = {"device": _hash(made), "principal": principal, "seen": now}
+            row = {"device": _hash(secret), "principal": principal, "seen": time}
             connection.execute(insert(_devices).values(row))
-        return made
+        return secret
 
     def begin(self, principal: str) -> str:
-        """Begin a session, under an id that nobody had before."""
-        made, now = secrets.token_urlsafe(32), self._clock()
-        row = {"id": _hash(made), "principal": principal, "began": now, "seen": now}
+        """Begin a session; its id is new, so that no id from before the sign-in is of use."""
+        session, time = secrets.token_urlsafe(32), self._clock()
+        row = {"id": _hash(session), "principal": principal, "began": time, "seen": time}
         with self._store.writing() as connection:
             connection.execute(insert(_sessions).values(row | {"notices": "[]"}))
-        return made
+        return session
 
-    def find(self, session: str, *, idle: float, absolute: float) -> Login | None:
-        """The session of an id, unless it lay idle or has lasted too long; its words are said."""
-        name, now = _hash(session), self._clock()
+    def look_up(self, session: str, *, idle: float, absolute: float) -> Login | None:
+        """A session by its id, unless it was unused for `idle` seconds or lasted `absolute`."""
+        name, time = _hash(session), self._clock()
         with self._store.reading() as connection:
             row = connection.execute(select(_sessions).where(_sessions.c.id == name)).first()
-        if row is None or row.seen <= now - idle or row.began <= now - absolute:
+        if row is None or row.seen <= time - idle or row.began <= time - absolute:
             return None
         return Login(row.principal, tuple(json.loads(row.notices)))
 
-    def seen(self, session: str, *, said: bool) -> None:
-        """Note that a session is used, and where its words were `said`, forget them."""
-        now, same = self._clock(), _sessions.c.id == _hash(session)
-        values: dict[str, object] = {"seen": now} | ({"notices": "[]"} if said else {})
+    def note_use(self, session: str, *, shown: bool) -> None:
+        """Note that a session is used; if its notices were `shown`, forget them."""
+        time, is_session = self._clock(), _sessions.c.id == _hash(session)
+        values: dict[str, object] = {"seen": time} | ({"notices": "[]"} if shown else {})
         with self._store.reading() as connection:
-            before = connection.scalar(select(_sessions.c.seen).where(same))
-        if said or (before is not None and before <= now - _SEEN_EVERY):
+            before = connection.scalar(select(_sessions.c.seen).where(is_session))
+        if shown or (before is not None and before <= time - _USE_SECONDS):
             with self._store.writing() as connection:
-                connection.execute(update(_sessions).where(same).values(values))
+                connection.execute(update(_sessions).where(is_session).values(values))
 
-    def tell(self, session: str, words: Sequence[str]) -> None:
-        """Leave words for a session's next page."""
-        same = _sessions.c.id == _hash(session)
+    def set_notices(self, session: str, notices: Sequence[str]) -> None:
+        """Leave messages for a session's next page."""
+        is_session, text = _sessions.c.id == _hash(session), dumps(list(notices))
         with self._store.writing() as connection:
-            connection.execute(update(_sessions).where(same).values(notices=dumps(list(words))))
+            connection.execute(update(_sessions).where(is_session).values(notices=text))
 
     def end(self, session: str, *, began_before: float) -> None:
-        """End a session, and forget all that are over by their age."""
+        """End a session, and forget all that are too old."""
         over = (_sessions.c.id == _hash(session)) | (_sessions.c.began <= began_before)
         with self._store.writing() as connection:
             connection.execute(delete(_sessions).where(over))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._store.close()
 
 
 def invitation_path(secret: str) -> str:
-    """The path of the page where somebody who was invited sets their password."""
+    """The path of the page where an invited principal sets the password."""
     return f"/console/invitation/{secret}"
 
 
 def _forget_browsers(connection: Connection, principal: str) -> None:
-    """End all sessions of somebody whose password is new, and know none of their devices."""
+    """End all sessions of a principal whose password is new, and forget the known devices."""
     for table in (_sessions, _devices):
         connection.execute(delete(table).where(table.c.principal == principal))
 

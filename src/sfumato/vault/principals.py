@@ -1,6 +1,6 @@
-"""Who may ask: kinds of principals, the one table of what each may do, and one principal's rights.
+"""Principals: their kinds, the table of what each kind may do, and one principal's permissions.
 
-What the table does not name is refused. A principal's own shapes can only narrow its kind's.
+What the table does not name is refused. A principal's own shapes can only narrow those of its kind.
 Decision `principals`.
 """
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 
 OWNER = "owner"
-"""The principal that draws on the budgets of the data sets themselves."""
+"""The principal that draws on the budgets of the populations themselves."""
 
+# ASCII alone: letters of other alphabets look like these, and pass for the name of another.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
 class PrincipalKind(StrEnum):
-    """What somebody is to the owner of the data."""
+    """What a principal is to the owner of the data; it decides the default permissions."""
 
     OWNER = "owner"
     PERMANENT_STAFF = "permanent-staff"
@@ -42,7 +43,7 @@ class PrincipalKind(StrEnum):
 
 
 SHAPES = ("explain", "query", "publish", "synthesize", "code", "download")
-"""The shapes that an answer may have: each is permitted or not."""
+"""The shapes of answers: a principal is permitted each or not."""
 
 PERMITTED: Mapping[PrincipalKind, frozenset[str]] = {
     PrincipalKind.OWNER: frozenset(SHAPES),
@@ -52,7 +53,7 @@ PERMITTED: Mapping[PrincipalKind, frozenset[str]] = {
     PrincipalKind.PURCHASER: frozenset({"explain", "query", "download"}),
     PrincipalKind.PUBLIC: frozenset({"download"}),
 }
-"""The one table: what is not in it is refused."""
+"""The only table of permissions: what is not in it is refused."""
 
 _ASKING = frozenset(SHAPES) - {"download"}
 _DAYS = re.compile(r"(\d{1,5})d", re.ASCII)
@@ -60,17 +61,17 @@ _DAYS = re.compile(r"(\d{1,5})d", re.ASCII)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Principal(Shown):
-    """Somebody who may ask: what, about which populations, how dearly and until when."""
+    """A person or organization that may query the vault: what, for how much and until when."""
 
     name: str
     kind: PrincipalKind
     shapes: frozenset[str]
     min_epsilon: Fraction | None = None
-    """The least that one question may cost; many that are almost free are how answers add up."""
+    """The least that one question costs: many almost free questions add up unnoticed."""
     max_epsilon: Fraction | None = None
     expires: datetime | None = None
     populations: tuple[str, ...] = ()
-    """Those that they have a budget for; no other is known to them."""
+    """The populations of their budgets; no other population exists for them."""
 
     @property
     def is_owner(self) -> bool:
@@ -82,43 +83,56 @@ class Principal(Shown):
         return self.is_owner or (population in self.populations and bool(self.shapes & _ASKING))
 
     def check(self, shape: str | None, cost: Mapping[str, str] | None = None) -> None:
-        """Refuse a shape that is not permitted, and a price out of their range."""
+        """Refuse a shape that is not permitted, and a cost out of their range.
+
+        Raises
+        ------
+        PolicyError
+            `permission_missing`. Owners are never refused.
+        """
         if self.is_owner:
             return
         if shape is not None and shape not in self.shapes:
-            may = ", ".join(one for one in SHAPES if one in self.shapes) or "nothing"
             raise PolicyError(
                 "permission_missing",
                 f"{quoted(self.name)} ({self.kind}) may not ask for the shape '{shape}'; "
-                f"permitted: {may}. Ask the vault's owner for it.",
+                f"permitted: {', '.join(self._listed_shapes()) or 'nothing'}.",
+                given=shape,
+                allowed=self._listed_shapes(),
+                hint="Ask the vault's owner for it.",
             )
         low, high = self.min_epsilon, self.max_epsilon
-        if cost is None or _within(cost, low, high):
+        if cost is None or _is_within(cost, low, high):
             return
-        bounds = [f"at least {_told(low)}"] if low is not None else []
-        bounds += [f"at most {_told(high)}"] if high is not None else []
+        bounds = [f"at least {decimal_of(low)}"] if low is not None else []
+        bounds += [f"at most {decimal_of(high)}"] if high is not None else []
         raise PolicyError(
             "permission_missing",
             f"One question of {quoted(self.name)} may cost epsilon {' and '.join(bounds)}, or the "
-            f"rho that is half its square, not {amounts_in_words(cost)}. Ask within that, or ask "
-            "the vault's owner.",
+            f"rho that is half its square, not {amounts_in_words(cost)}.",
+            parameter="epsilon",
+            allowed=" and ".join(bounds),
+            hint="Ask within that, or ask the vault's owner.",
         )
 
     def usual(self, epsilon: Fraction) -> Fraction:
-        """What a question costs when nobody says how much: the usual, within their range."""
+        """The default cost of a question, moved into their range."""
         least = epsilon if self.min_epsilon is None else max(epsilon, self.min_epsilon)
         return least if self.max_epsilon is None else min(least, self.max_epsilon)
 
-    def expired(self, now: datetime) -> bool:
-        """Whether their time is over."""
-        return self.expires is not None and self.expires <= now
+    def has_expired(self, time: datetime) -> bool:
+        """Whether their access has ended at a time."""
+        return self.expires is not None and self.expires <= time
+
+    def _listed_shapes(self) -> list[str]:
+        return [shape for shape in SHAPES if shape in self.shapes]
 
     def to_json(self) -> dict[str, Any]:
         """The principal as JSON-able data; exact numbers become texts."""
         return {
             "name": self.name,
             "kind": str(self.kind),
-            "shapes": [one for one in SHAPES if one in self.shapes],
+            "shapes": self._listed_shapes(),
             "min_epsilon": None if self.min_epsilon is None else decimal_of(self.min_epsilon),
             "max_epsilon": None if self.max_epsilon is None else decimal_of(self.max_epsilon),
             "expires": None if self.expires is None else self.expires.isoformat(),
@@ -126,118 +140,119 @@ class Principal(Shown):
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
-        low, high, end = told["min_epsilon"], told["max_epsilon"], told["expires"]
-        kind, shapes = PrincipalKind(told["kind"]), frozenset(told["shapes"])
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_json` wrote; the ledger keeps principals in this form."""
+        low, high, end = record["min_epsilon"], record["max_epsilon"], record["expires"]
+        kind, shapes = PrincipalKind(record["kind"]), frozenset(record["shapes"])
         if kind is PrincipalKind.OWNER:
-            # Entries from before such limits were refused may hold some; they never bound anybody.
+            # Older entries may hold limits of an owner, which were never applied.
             low, high, shapes = None, None, PERMITTED[kind]
         return cls(
-            name=told["name"],
+            name=record["name"],
             kind=kind,
             shapes=shapes,
             min_epsilon=None if low is None else Fraction(low),
             max_epsilon=None if high is None else Fraction(high),
             expires=None if end is None else datetime.fromisoformat(end),
-            populations=tuple(told["populations"]),
+            populations=tuple(record["populations"]),
         )
 
     def _card(self) -> Card:
-        told = self.to_json()
-        shown = {"Shapes": ", ".join(told["shapes"]), "Populations": ", ".join(self.populations)}
-        shown |= {
-            "Smallest epsilon": told["min_epsilon"] or "",
-            "Largest epsilon": told["max_epsilon"] or "",
-            "Expires": told["expires"] or "",
+        record = self.to_json()
+        facts = {
+            "Shapes": ", ".join(record["shapes"]),
+            "Populations": ", ".join(self.populations),
+            "Smallest epsilon": record["min_epsilon"],
+            "Largest epsilon": record["max_epsilon"],
+            "Expires": record["expires"],
         }
-        line = f"{self.name}, {self.kind}: {shown['Shapes']}"
-        return Card(line, {title: one for title, one in shown.items() if one})
+        line = f"{self.name}, {self.kind}: {facts['Shapes']}"
+        return Card(line, {title: fact for title, fact in facts.items() if fact})
 
 
-def _within(cost: Mapping[str, str], low: Fraction | None, high: Fraction | None) -> bool:
-    """Whether a price lies in a range of epsilons; a rho is compared with half their squares."""
+def _is_within(cost: Mapping[str, str], low: Fraction | None, high: Fraction | None) -> bool:
+    """Whether a cost lies in a range of epsilons; a rho is compared with half their squares."""
     if "rho" in cost:
         amount = Fraction(cost["rho"])
-        low, high = (None if one is None else rho_of(one) for one in (low, high))
+        low, high = (None if epsilon is None else rho_of(epsilon) for epsilon in (low, high))
     else:
         amount = Fraction(cost["epsilon"])
     return (low is None or amount >= low) and (high is None or amount <= high)
 
 
-def _told(epsilon: Fraction) -> str:
-    return decimal_of(epsilon)
-
-
-def check_name(name: str, what: str) -> None:
-    """Refuse names that could be mistaken for others or need quotes."""
+def check_name(name: str, subject: str) -> None:
+    """Refuse names that could be mistaken for others or need quotes; `subject` is what is named."""
     if not _NAME.fullmatch(name):
         raise ParameterError(
             "name_invalid",
-            f"{what} cannot be named {quoted(name)}. Use a letter, then letters, digits, '_' and "
-            "'-', at most 63 in all.",
+            f"{subject} cannot be named {quoted(name)}.",
             parameter="name",
+            hint="Use a letter, then letters, digits, '_' and '-', at most 63 in all.",
         )
 
 
-def kind_named(word: object) -> PrincipalKind:
-    """A kind by its word."""
+def kind_named(name: object) -> PrincipalKind:
+    """A kind of principal by its name."""
     try:
-        return PrincipalKind(arguments.text(word, "kind"))
+        return PrincipalKind(arguments.text(name, "kind"))
     except ValueError:
-        kinds = [str(one) for one in PrincipalKind]
+        kinds = [str(kind) for kind in PrincipalKind]
         raise ParameterError(
             "choice_unknown",
-            f"There is no kind of principal {quoted(str(word))}; {suggestion(str(word), kinds)}",
+            f"There is no kind of principal {quoted(str(name))}; {suggestion(str(name), kinds)}",
             parameter="kind",
+            allowed=kinds,
         ) from None
 
 
-def shapes_named(kind: PrincipalKind, words: Iterable[str] | str | None) -> frozenset[str]:
+def shapes_named(kind: PrincipalKind, names: Iterable[str] | str | None) -> frozenset[str]:
     """Some of the shapes that a kind is permitted, or all of them."""
-    if words is None:
+    if names is None:
         return PERMITTED[kind]
-    named = frozenset(words_of(words, "shapes"))
-    for one in sorted(named - PERMITTED[kind]):
+    shapes = frozenset(split_names(names, "shapes"))
+    for shape in sorted(shapes - PERMITTED[kind]):
         permitted = [shape for shape in SHAPES if shape in PERMITTED[kind]]
         raise ParameterError(
             "choice_unknown",
-            f"{kind} may not be given the shape {quoted(one)}; {suggestion(one, permitted)}",
+            f"{kind} may not be given the shape {quoted(shape)}; {suggestion(shape, permitted)}",
+            parameter="shapes",
+            allowed=permitted,
         )
-    return named
+    return shapes
 
 
-def the_public(people: Iterable[Principal], now: datetime) -> Principal | None:
-    """In whose name who shows no token reads: the first of kind public whose time is not over."""
-    return next(
-        (one for one in people if one.kind is PrincipalKind.PUBLIC and not one.expired(now)), None
-    )
+def public_principal(principals: Iterable[Principal], time: datetime) -> Principal | None:
+    """The principal of requests without a token: the first of kind public that has not expired."""
+    publics = (person for person in principals if person.kind is PrincipalKind.PUBLIC)
+    return next((person for person in publics if not person.has_expired(time)), None)
 
 
-def words_of(said: Iterable[str] | str, name: str) -> tuple[str, ...]:
-    """Some words: in one text, parted by commas, or several of them."""
-    if isinstance(said, set | frozenset):
-        said = sorted(said)
-    return arguments.names(said.replace(",", " ").split() if isinstance(said, str) else said, name)
+def split_names(names: Iterable[str] | str, parameter: str) -> tuple[str, ...]:
+    """Read names that are given as one text with commas, or as several texts."""
+    if isinstance(names, set | frozenset):
+        names = sorted(names)
+    listed = names.replace(",", " ").split() if isinstance(names, str) else names
+    return arguments.names(listed, parameter)
 
 
-def moment(said: object, now: datetime) -> datetime | None:
-    """When something ends: a day or time in ISO form (UTC unless it says), or days such as 90d."""
-    if said is None:
+def read_expiry(value: object, time: datetime) -> datetime | None:
+    """Read when access ends: a day or time in ISO form (UTC unless it says), or days such as 90d.
+
+    Days are counted from `time`.
+    """
+    if value is None:
         return None
-    words = str(said) if isinstance(said, datetime) else arguments.text(said, "expires").strip()
+    text = str(value) if isinstance(value, datetime) else arguments.text(value, "expires").strip()
     try:
-        if days := _DAYS.fullmatch(words):
-            return (now + timedelta(days=int(days[1]))).replace(microsecond=0)
-        return _aware(said if isinstance(said, datetime) else datetime.fromisoformat(words))
+        if days := _DAYS.fullmatch(text):
+            return (time + timedelta(days=int(days[1]))).replace(microsecond=0)
+        end = value if isinstance(value, datetime) else datetime.fromisoformat(text)
+        return end.replace(tzinfo=UTC) if end.tzinfo is None else end.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ParameterError(
             "time_malformed",
-            f"{quoted(words)} is no time to expire at. Give a day such as 2031-01-31, a time such "
-            "as 2031-01-31T18:00+01:00, or days from now such as 90d.",
+            f"{quoted(text)} is no time to expire at.",
             parameter="expires",
+            hint="Give a day such as 2031-01-31, a time such as 2031-01-31T18:00+01:00, or days "
+            "from now such as 90d.",
         ) from None
-
-
-def _aware(time: datetime) -> datetime:
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -1,8 +1,7 @@
-"""Tokens: by them a server knows who asks. Shown once; the ledger keeps their SHA-256 alone.
+"""Tokens, by which a server recognizes principals: shown once, kept as a SHA-256.
 
 A token is 'sfu_', eight letters and digits by which it is listed, and 32 random bytes. A fast hash
-is right for so many random bits: nobody can try them. Whatever is wrong with a token, one refusal
-tells it, and the same work is done first. Decision `principals`.
+is right for so many random bits: nobody can try them all. Decision `principals`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, PolicyError, option
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.report.display import Card, Shown
-from sfumato.vault.principals import moment, words_of
+from sfumato.vault.principals import read_expiry, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,19 +44,19 @@ SCOPES = {
     "ledger:read": "see what was spent of their own budgets",
     "admin": "administer the vault; for owners",
 }
-"""What a token may be for, each with what it allows."""
+"""What a token may be used for: the scopes, and what each allows."""
 
 _SCOPE_OF = {
     **dict.fromkeys(("query", "publish", "synthesize", "download"), "query"),
     "code": "submit-code",
 }
 _PREFIX = "sfu_"
-_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"  # without 0, 1, l and o, which people confuse
 _FORM = re.compile(rf"{_PREFIX}[{_LETTERS}]{{8}}[A-Za-z0-9_-]{{43}}", re.ASCII)
 _LONGEST = 200
-_NOBODYS = "0" * 64
-_COARSE_SECONDS = 3600
-"""When a token was last used is noted no more often than this: to tidy up, not to follow people."""
+_UNUSED_HASH = "0" * 64
+_HOUR_SECONDS = 3600
+"""The time of the last use is noted to the hour: to find unused tokens, not to follow people."""
 
 
 def scope_of(shape: str) -> str:
@@ -67,19 +66,19 @@ def scope_of(shape: str) -> str:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a token, and what it may be used for."""
+    """The principal that holds a token, and what the token may be used for."""
 
     principal: str
     scopes: frozenset[str]
     token: str
     """The eight letters and digits by which it is listed."""
     person: Principal = field(compare=False)
-    """What the principal may do, as it stood at the same moment."""
+    """The principal as it stood when the token was checked."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Token(Shown):
-    """What the ledger keeps of a token; not the token."""
+    """What the ledger keeps of a token; not the token itself."""
 
     id: str
     principal: str
@@ -99,13 +98,13 @@ class Token(Shown):
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_json` wrote."""
-        end, used = told["expires"], told["used"]
+        end, used = record["expires"], record["used"]
         return cls(
-            id=told["id"],
-            principal=told["principal"],
-            scopes=tuple(told["scopes"]),
+            id=record["id"],
+            principal=record["principal"],
+            scopes=tuple(record["scopes"]),
             expires=None if end is None else datetime.fromisoformat(end),
             used=None if used is None else datetime.fromisoformat(used),
         )
@@ -116,7 +115,7 @@ class Token(Shown):
 
 
 class TokenRegistry:
-    """The tokens of a vault: made, revoked and recognised; every change stands in the ledger."""
+    """Issue, revoke and recognize the tokens of a vault; every change is an entry of the ledger."""
 
     def __init__(self, ledger: Ledger, principals: PrincipalRegistry, folder: Path) -> None:
         self._ledger, self._principals = ledger, principals
@@ -131,37 +130,39 @@ class TokenRegistry:
         scopes: Iterable[str] | str | None = None,
         expires: str | datetime | None = None,
     ) -> str:
-        """Make a token for a principal and return its text, which is never shown again.
+        """Issue a token for a principal and return its text, which is never shown again.
 
-        By default it may be used for all that its principal may do, and expires with them.
+        By default it has every scope that the principal may use, and expires with the principal.
         """
         person = self._principals.admitted(principal)
         granted = _scopes(person, scopes)
         known = self._ledger.records(TOPIC)
         while True:
-            text, name = _random_token()
+            name = "".join(secrets.choice(_LETTERS) for _ in range(8))
             if name not in known:
                 break
+        secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+        text = f"{_PREFIX}{name}{secret}"
 
-        def decide(now: BookState) -> Amendment:
-            end = moment(expires, now.time)
-            told = {
+        def decide(book: BookState) -> Amendment:
+            end = read_expiry(expires, book.time)
+            record = {
                 "principal": person.name,
                 "scopes": list(granted),
                 "expires": None if end is None else end.isoformat(),
                 "sha256": _hash(text),
             }
-            return Amendment(records={(TOPIC, name): told})
+            return Amendment(records={(TOPIC, name): record})
 
         self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         return text
 
     def revoke(self, token: str, *, operator: str) -> str:
-        """Let a token never be used again, at any server, from now on; return its name."""
+        """Revoke a token, at every server and for good; return its name."""
         name = id_of(arguments.text(token, "token"))
 
-        def decide(now: BookState) -> Amendment:
-            known = now.of(TOPIC)
+        def decide(book: BookState) -> Amendment:
+            known = book.of(TOPIC)
             if name not in known:
                 raise unknown_token(name, known)
             return Amendment(records={(TOPIC, name): None})
@@ -171,45 +172,54 @@ class TokenRegistry:
 
     def list(self) -> list[Token]:
         """Every token that was not revoked, by principal."""
-        found = [self._token(*one) for one in self._ledger.records(TOPIC).items()]
-        return sorted(found, key=lambda one: (one.principal, one.id))
+        records = self._ledger.records(TOPIC)
+        tokens = [self._token(name, record) for name, record in records.items()]
+        return sorted(tokens, key=lambda token: (token.principal, token.id))
 
     def holder(self, text: str) -> Holder:
-        """Who holds a token; refused in one way whatever is wrong with it, or with them."""
-        said = arguments.text(text, "token")[:_LONGEST]
-        name = id_of(said) if _FORM.fullmatch(said) else ""
+        """Recognize a token: who holds it, and for what.
+
+        Raises
+        ------
+        PolicyError
+            `token_refused`, the same for an unknown, revoked or expired token and for a principal
+            who has expired: a visitor must not learn which tokens exist.
+        """
+        shown = arguments.text(text, "token")[:_LONGEST]
+        name = id_of(shown) if _FORM.fullmatch(shown) else ""
         decided = self._ledger.decided()
-        told = decided.of(TOPIC).get(name)
-        # The same work for a token that nobody has.
-        right = hmac.compare_digest(_hash(said), _NOBODYS if told is None else told["sha256"])
-        if told is None or not right:
+        record = decided.of(TOPIC).get(name)
+        # The same work for a token that does not exist, or response times would tell them apart.
+        sha256 = _UNUSED_HASH if record is None else record["sha256"]
+        is_right = hmac.compare_digest(_hash(shown), sha256)
+        if record is None or not is_right:
             raise _refused()
-        end = told["expires"]
+        end = record["expires"]
         if end is not None and datetime.fromisoformat(end) <= decided.time:
             raise _refused()
         try:
-            person = self._principals.admitted(told["principal"], decided)
+            person = self._principals.admitted(record["principal"], decided)
         except PolicyError:
             raise _refused() from None
         self._mark(name)
-        return Holder(person.name, frozenset(told["scopes"]), name, person)
+        return Holder(person.name, frozenset(record["scopes"]), name, person)
 
-    def _token(self, name: str, told: Mapping[str, Any]) -> Token:
-        end = told["expires"]
+    def _token(self, name: str, record: Mapping[str, Any]) -> Token:
+        end = record["expires"]
         used = None
         with suppress(OSError):
             used = datetime.fromtimestamp((self._marks / name).stat().st_mtime, UTC)
         return Token(
             id=name,
-            principal=told["principal"],
-            scopes=tuple(told["scopes"]),
+            principal=record["principal"],
+            scopes=tuple(record["scopes"]),
             expires=None if end is None else datetime.fromisoformat(end),
             used=used,
         )
 
     def _mark(self, name: str) -> None:
-        """Note, to the hour, that a token was used; where that fails nothing else does."""
-        hour = time() // _COARSE_SECONDS * _COARSE_SECONDS
+        """Note, to the hour, that a token was used; a note that fails refuses nobody."""
+        hour = time() // _HOUR_SECONDS * _HOUR_SECONDS
         if self._marked.get(name) == hour:
             return
         self._marked[name] = hour
@@ -221,47 +231,46 @@ class TokenRegistry:
 
 
 def unknown_token(name: str, known: Iterable[str]) -> ParameterError:
-    """What is said of a token that is none."""
+    """The error for an owner who names a token that does not exist."""
     return ParameterError(
-        "token_unknown", f"There is no token {quoted(name)}; {suggestion(name, sorted(known))}"
+        "token_unknown",
+        f"There is no token {quoted(name)}; {suggestion(name, sorted(known))}",
+        parameter="token",
     )
 
 
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
-    """What a token of a principal may be used for: no more than they may do themselves."""
-    may = {_SCOPE_OF[one] for one in person.shapes if one in _SCOPE_OF} | {"ledger:read"}
-    may |= {"plan"} if person.shapes else set()
-    may |= {"admin"} if person.is_owner else set()
-    listed = [one for one in SCOPES if one in may]
+    """The scopes of a new token: no more than the principal may do."""
+    allowed = {_SCOPE_OF[shape] for shape in person.shapes if shape in _SCOPE_OF} | {"ledger:read"}
+    allowed |= {"plan"} if person.shapes else set()
+    allowed |= {"admin"} if person.is_owner else set()
+    listed = [scope for scope in SCOPES if scope in allowed]
     if asked is None:
         return tuple(listed)
-    named = words_of(asked, "scopes")
-    for one in named:
-        if one not in may:
+    scopes = split_names(asked, "scopes")
+    for scope in scopes:
+        if scope not in allowed:
             raise ParameterError(
                 "choice_unknown",
-                f"A token of {quoted(person.name)} ({person.kind}) cannot be for {quoted(one)}; "
-                f"{suggestion(one, listed)}",
+                f"A token of {quoted(person.name)} ({person.kind}) cannot be for {quoted(scope)}; "
+                f"{suggestion(scope, listed)}",
+                parameter="scopes",
+                allowed=listed,
             )
-    if not named:
+    if not scopes:
         raise ParameterError(
             "choice_unknown",
             f"A token must be for something; leave {option('scopes')} out, or name some.",
+            parameter="scopes",
+            allowed=listed,
         )
-    return tuple(one for one in SCOPES if one in named)
-
-
-def _random_token() -> tuple[str, str]:
-    """A new token and the name by which it is listed."""
-    name = "".join(secrets.choice(_LETTERS) for _ in range(8))
-    secret = base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
-    return f"{_PREFIX}{name}{secret}", name
+    return tuple(scope for scope in SCOPES if scope in scopes)
 
 
 def id_of(text: str) -> str:
-    """The name of a token, also where somebody gives the whole of it."""
-    said = text[:_LONGEST]
-    return said[len(_PREFIX) : len(_PREFIX) + 8] if _FORM.fullmatch(said) else said
+    """The name of a token, also if somebody gives the whole token."""
+    shown = text[:_LONGEST]
+    return shown[len(_PREFIX) : len(_PREFIX) + 8] if _FORM.fullmatch(shown) else shown
 
 
 def _hash(text: str) -> str:
@@ -272,5 +281,6 @@ def _refused() -> PolicyError:
     return PolicyError(
         "token_refused",
         "This token gives no access: it is unknown, revoked or expired, or its holder's time is "
-        "over. Ask the vault's owner for another.",
+        "over.",
+        hint="Ask the vault's owner for another.",
     )

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import pytest
 from tests.contract.vault.job_worker import STEPS
+from tests.fixtures.ledgers import opened_ledger
 
 import sfumato as sf
-from sfumato.vault import accounts
 from sfumato.vault.creation import create
 from sfumato.vault.jobs.job import JobState
 from sfumato.vault.registration import Registration
@@ -59,7 +59,7 @@ def vault(
 
 def charges(vault: Path) -> int:
     """How many charges the ledger keeps, once it is found whole."""
-    with closing(accounts.opened_ledger(vault)) as ledger:
+    with closing(opened_ledger(vault)) as ledger:
         ledger.verify()
         return sum(json.loads(entry.body)["kind"] == "charge" for entry in ledger.entries())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from tests.fixtures.ledgers import code_of
+from tests.fixtures.ledgers import balances, code_of, verified_ledger
 
 import sfumato as sf
 from sfumato.errors import BudgetError, OutputError
@@ -60,13 +60,13 @@ def test_a_ledger_in_postgres(emptied: Callable[[], None]) -> None:
         again = opened.query("SELECT COUNT(*) AS n FROM t", epsilon=1)
     assert again.table == first.table
     assert again.remaining == first.remaining == {"epsilon": 1.0, "delta": 0.0}
-    assert accounts.verify(vault)["requests"] == 1
+    assert verified_ledger(vault)["requests"] == 1
     # The database has a ledger now, and cannot begin another vault.
     with pytest.raises(OutputError) as refusal:
         create(Path("other"), database=_address(vault))
     assert refusal.value.code == "ledger_taken"
     assert not Path("other.head").exists()
-    assert accounts.verify(vault)["requests"] == 1
+    assert verified_ledger(vault)["requests"] == 1
 
 
 def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) -> None:
@@ -77,7 +77,7 @@ def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) 
     for attempt in (
         lambda: sf.open(vault),
         lambda: accounts.acknowledge(vault, operator="root"),
-        lambda: accounts.balances(vault),
+        lambda: balances(vault),
     ):
         assert code_of(attempt) == "ledger_missing"
     # A database of another vault, put in its place: all that is configured is burnt.
@@ -86,7 +86,7 @@ def test_L6_an_emptied_postgres_is_no_fresh_ledger(emptied: Callable[[], None]) 
     accounts.acknowledge(vault, operator="root")
     with sf.open(vault) as opened, pytest.raises(BudgetError):
         opened.query("SELECT COUNT(*) AS n FROM t", epsilon="0.001")
-    accounts.verify(vault)
+    verified_ledger(vault)
 
 
 def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
@@ -104,4 +104,4 @@ def test_an_init_in_postgres_that_was_interrupted_is_gone_on_with(
         create(tmp_path / "vault", database=database)
         if left == "nothing":
             (tmp_path / "vault" / "vault.toml").unlink()
-    assert accounts.verify(tmp_path / "vault")["entries"] == 1
+    assert verified_ledger(tmp_path / "vault")["entries"] == 1

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.contract.vault import linked_synthesizer
 from tests.contract.vault.linked_synthesizer import STAGES, synthesize
+from tests.fixtures.ledgers import opened_ledger
 
 import sfumato as sf
-from sfumato.vault import accounts
 
 COLUMN = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'
 TABLES = {"people": ("sex", 1), "visits": ("ward", 4)}
@@ -55,7 +55,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def charged(home: Path) -> list[object]:
     """What every charge of the ledger took from the people."""
-    with closing(accounts.opened_ledger(home / "vault")) as ledger:
+    with closing(opened_ledger(home / "vault")) as ledger:
         ledger.verify()
         records = [json.loads(entry.body) for entry in ledger.entries()]
     return [one["charges"] for one in records if one["kind"] == "charge"]

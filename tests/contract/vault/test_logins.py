@@ -81,24 +81,24 @@ def test_an_invitation_is_taken_up_once_at_whichever_server(
 def test_a_session_is_known_to_all_servers_until_it_is_over(servers: tuple[Vault, Vault]) -> None:
     one, other = (vault.logins for vault in servers)
     session = one.begin("ann")
-    one.tell(session, ["Done."])
-    found = other.find(session, **LASTING)
+    one.set_notices(session, ["Done."])
+    found = other.look_up(session, **LASTING)
     assert found is not None
     assert (found.principal, found.notices) == ("ann", ("Done.",))
-    other.seen(session, said=True)
-    again = one.find(session, **LASTING)
+    other.note_use(session, shown=True)
+    again = one.look_up(session, **LASTING)
     assert again is not None
     assert again.notices == ()
     one.change("ann", "another")
-    assert other.find(session, **LASTING) is None
+    assert other.look_up(session, **LASTING) is None
     ended = one.begin("ann")
     other.end(ended, began_before=0.0)
-    assert one.find(ended, **LASTING) is None
+    assert one.look_up(ended, **LASTING) is None
 
 
 def test_tries_are_counted_over_all_servers(servers: tuple[Vault, Vault]) -> None:
     one, other = (vault.logins for vault in servers)
-    limits, peer = TryLimits(each=3, repeated=4, first=6), Guesser("peer a", "a")
+    limits, peer = TryLimits(per_guesser=3, repeated=4, first=6), Guesser("peer a", "a")
     tries = [logins.may_try("ann", peer, limits) for logins in (one, other, one, other)]
     assert tries == [True, True, True, False]
     one.forget_tries("ann", peer)
@@ -109,7 +109,7 @@ def test_strangers_share_the_tries_of_a_name_and_known_devices_have_their_own(
     servers: tuple[Vault, Vault],
 ) -> None:
     one, other = (vault.logins for vault in servers)
-    limits, now = TryLimits(each=3, repeated=4, first=6), one._clock()
+    limits, now = TryLimits(per_guesser=3, repeated=4, first=6), one._clock()
     one._clock = other._clock = lambda: now
 
     def tries(guesser: Guesser, name: str = "ann") -> list[bool]:
@@ -130,7 +130,7 @@ def test_strangers_share_the_tries_of_a_name_and_known_devices_have_their_own(
 def test_guesses_at_once_from_both_servers_are_counted_once_each(
     servers: tuple[Vault, Vault],
 ) -> None:
-    limits = TryLimits(each=5, repeated=8, first=10)
+    limits = TryLimits(per_guesser=5, repeated=8, first=10)
 
     def tries(n: int) -> list[bool]:
         logins, peer = servers[n % 2].logins, Guesser(f"peer {n // 2}", "x")
@@ -179,7 +179,7 @@ def test_a_question_is_kept_once_with_its_answer(servers: tuple[Vault, Vault]) -
     asked = {"sql": "SELECT COUNT(*) AS n FROM people", "epsilon": "0.5"}
     answer = one.query(asked["sql"], epsilon=0.5, principal="ann", request_id="r")
     for vault in (one, other):
-        vault.history.keep("ann", "r", asked, answer, ["people"])
+        vault.history.add("ann", "r", asked, answer, ["people"])
     [kept] = other.history.list("ann")
     assert kept.asked == asked
     again = other.history.answer("ann", kept)

@@ -12,12 +12,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fixtures.ledgers import code_of
+from tests.fixtures.ledgers import code_of, opened_ledger
 
 import sfumato as sf
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.privacy.ledger.receipt import Receipt
-from sfumato.vault import accounts
 from sfumato.vault.creation import create
 from sfumato.vault.datastore import DataStore
 from sfumato.vault.registration import Registration
@@ -65,7 +64,7 @@ def ask(vault: Any, number: int) -> int:
 
 def spent() -> float:
     """What was spent, in whole units of epsilon."""
-    with closing(accounts.opened_ledger(VAULT)) as ledger:
+    with closing(opened_ledger(VAULT)) as ledger:
         ledger.verify()
         ((units,),) = ledger.spent("t")  # type: ignore[misc]
         return float(units) / 10**9

@@ -71,7 +71,7 @@ def use(vault: Vault, home: Path) -> None:
     vault.token_registry.holder(vault.tokens.new("ann", operator="me"))
     answer = vault.query(COUNT, epsilon=0.1, principal="ann", request_id="r")
     asked = {"sql": COUNT, "epsilon": "0.1"}
-    vault.history.keep("ann", "r", asked, answer, ["people"])
+    vault.history.add("ann", "r", asked, answer, ["people"])
     vault.logins.remember_device("ann", "")
     vault.logins.begin("ann")
     vault.jobs.submit("publish", "people", kind="histogram", columns="age", epsilon=0.1)

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fixtures.ledgers import run_threads
+from tests.fixtures.ledgers import opened_ledger, run_threads
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
-from sfumato.vault import accounts
 from sfumato.vault.creation import create
 from sfumato.vault.registration import Registration
 
@@ -53,7 +52,7 @@ def charges(ledger: Ledger) -> Counter[str]:
 
 
 def kept_charges() -> Counter[str]:
-    with closing(accounts.opened_ledger(VAULT)) as ledger:
+    with closing(opened_ledger(VAULT)) as ledger:
         ledger.verify()
         return charges(ledger)
 

@@ -16,6 +16,7 @@ from tests.fixtures.ledgers import (
     VAULT,
     add,
     add_publicly,
+    balances,
     check_alias,
     code_of,
     make,
@@ -23,7 +24,6 @@ from tests.fixtures.ledgers import (
     rows,
 )
 
-from sfumato.vault import accounts
 from sfumato.vault.config import load
 from sfumato.vault.creation import create
 from sfumato.vault.vault import open_vault
@@ -122,7 +122,7 @@ def test_other_rows_are_other_people() -> None:
     add("visits", "visits.csv")
     add("a", "parts/a.parquet")
     add("b", "parts/b.parquet")
-    assert len(accounts.balances(VAULT)) == 3
+    assert len(balances(VAULT)) == 3
 
 
 @pytest.mark.usefixtures("files")
@@ -286,7 +286,7 @@ def test_nothing_new_is_taken_while_a_private_source_cannot_be_looked_at() -> No
     (VAULT / "vault.toml").write_text(empty)
     arrow_csv.write_csv(rows(9000), "others.csv")
     add("others", "others.csv")
-    assert {one["account"] for one in accounts.balances(VAULT)} == {"visits", "parts", "others"}
+    assert {one["account"] for one in balances(VAULT)} == {"visits", "parts", "others"}
 
 
 @pytest.mark.usefixtures("files")

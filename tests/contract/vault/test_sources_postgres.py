@@ -16,6 +16,7 @@ from tests.fixtures.ledgers import (
     VAULT,
     add,
     add_publicly,
+    balances,
     check_alias,
     code_of,
     make,
@@ -24,7 +25,6 @@ from tests.fixtures.ledgers import (
     state,
 )
 
-from sfumato.vault import accounts
 from sfumato.vault.vault import Vault, open_vault
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_partitions_and_their_parent(server: str) -> None:
     add("high", f"{server}#high")
     assert refusal(add, "whole", f"{server}#whole") == "dataset_attached"
     assert refusal(add_publicly, "whole", f"{server}#whole") == "dataset_attached"
-    assert len(accounts.balances(Path("clinic"))) == 2
+    assert len(balances(Path("clinic"))) == 2
 
 
 def test_a_parent_first(server: str) -> None:
@@ -282,7 +282,7 @@ def test_a_file_copied_into_a_server_and_back(server: str) -> None:
 def test_another_table_has_its_own_people(server: str) -> None:
     add("visits", f"{server}#visits")
     add("others", f"{server}#others")
-    assert len(accounts.balances(Path("clinic"))) == 2
+    assert len(balances(Path("clinic"))) == 2
 
 
 TURNS = {

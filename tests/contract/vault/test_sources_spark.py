@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
-from tests.fixtures.ledgers import add, add_publicly, check_alias, code_of, make, refusal, rows
-
-from sfumato.vault import accounts
+from tests.fixtures.ledgers import (
+    add,
+    add_publicly,
+    balances,
+    check_alias,
+    code_of,
+    make,
+    refusal,
+    rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +63,7 @@ def test_a_table_of_spark_by_any_name(spark: str) -> None:
 def test_another_table_of_spark_has_its_own_people(spark: str) -> None:
     add("visits", f"{spark}visits")
     add("others", f"{spark}others")
-    assert len(accounts.balances(Path("clinic"))) == 2
+    assert len(balances(Path("clinic"))) == 2
 
 
 def test_a_table_of_spark_by_its_files(spark: str) -> None:

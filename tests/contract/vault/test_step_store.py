@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import sfumato as sf
 from sfumato.methods.stream.request import Participation
 from sfumato.release.files_in_use import SECRET
 from sfumato.release.fingerprint import new_secret, write_secret
+from sfumato.vault.config import Config
 from sfumato.vault.feeds.step_store import StepStore, StepTape, _StreamPeople
 from sfumato.vault.streams import Arrival, Reached
 
@@ -32,12 +32,12 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     database = "ledger.sqlite"
     if request.param == "postgres":
         database = fresh_schema(request.getfixturevalue("postgres_url"))
-    config: Any = SimpleNamespace(folder=tmp_path, database=database)
+    config = Config(tmp_path, database, tmp_path / "head")
     write_secret(tmp_path / SECRET, new_secret())
     stores: list[StepStore] = []
 
     def one() -> StepStore:
-        stores.append(StepStore(cast("Any", config)))
+        stores.append(StepStore(config))
         return stores[-1]
 
     yield one

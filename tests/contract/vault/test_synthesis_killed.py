@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.fixtures.ledgers import opened_ledger
 from tests.fixtures.synthesis import linked_rows
 
 import sfumato as sf
-from sfumato.vault import accounts
 from sfumato.vault.creation import create
 from sfumato.vault.registration import Registration
 
@@ -36,7 +36,7 @@ def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def charged(vault: Path) -> list[object]:
     """What every charge of the ledger took from the data set."""
-    with closing(accounts.opened_ledger(vault)) as ledger:
+    with closing(opened_ledger(vault)) as ledger:
         ledger.verify()
         records = [json.loads(entry.body) for entry in ledger.entries()]
     return [one["charges"]["t"] for one in records if one["kind"] == "charge"]

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import csv as arrow_csv
-from tests.fixtures.ledgers import VAULT, add, add_publicly, code_of, make, refusal, rows, state
+from tests.fixtures.ledgers import (
+    VAULT,
+    add,
+    add_publicly,
+    balances,
+    code_of,
+    make,
+    refusal,
+    rows,
+    state,
+)
 
 from sfumato.errors import OutputError
-from sfumato.vault import accounts
 from sfumato.vault import registration as addition
 from sfumato.vault.registration import add_public
 from sfumato.vault.vault import open_vault
@@ -113,7 +122,7 @@ def test_a_refused_name_is_still_free() -> None:
     add("visits", "visits.csv")
     assert code_of(add, "again", "visits.csv") == "dataset_attached"
     add("again", "others.csv")
-    assert {one["account"] for one in accounts.balances(VAULT)} == {"visits", "again"}
+    assert {one["account"] for one in balances(VAULT)} == {"visits", "again"}
 
 
 def test_what_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

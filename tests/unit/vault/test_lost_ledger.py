@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.fixtures.ledgers import code_of
+from tests.fixtures.ledgers import balances, code_of, verified_ledger
 
 import sfumato as sf
 from sfumato.errors import BudgetError, LedgerError, SfumatoError
@@ -114,9 +114,9 @@ def test_L6_no_budget_is_granted_twice(story: Story, loss: str, when: str) -> No
         add()  # the vault knows of no data set any more
     story.spend_all()
     assert story.granted == before
-    assert all(one["remaining"]["epsilon"] == 0 for one in accounts.balances(VAULT))
-    assert {"visits", "visits/alice"} >= {one["account"] for one in accounts.balances(VAULT)}
-    accounts.verify(VAULT)
+    assert all(one["remaining"]["epsilon"] == 0 for one in balances(VAULT))
+    assert {"visits", "visits/alice"} >= {one["account"] for one in balances(VAULT)}
+    verified_ledger(VAULT)
 
 
 @pytest.mark.parametrize("also", ["", "vault.head"])
@@ -133,8 +133,8 @@ def test_L6_a_deleted_database_is_never_created_by_opening(
     for attempt in (
         lambda: sf.open(VAULT),
         lambda: accounts.acknowledge(VAULT, operator="root"),
-        lambda: accounts.balances(VAULT),
-        lambda: accounts.verify(VAULT),
+        lambda: balances(VAULT),
+        lambda: verified_ledger(VAULT),
         lambda: accounts.set_limit(VAULT, "visits", epsilon="9", delta=0, operator="root"),
         add_another,
     ):
@@ -168,7 +168,7 @@ def test_L6_a_limit_raised_in_lost_entries_is_burnt_too(story: Story) -> None:
     story.spend("1/2")
     with pytest.raises(BudgetError):
         story.spend("1/100")
-    accounts.verify(VAULT)
+    verified_ledger(VAULT)
 
 
 def test_L6_new_accounts_of_a_ledger_that_lost_entries_are_given_budget_by_an_operator(

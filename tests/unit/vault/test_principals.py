@@ -15,7 +15,7 @@ from sfumato.vault.principals import (
     Principal,
     PrincipalKind,
     kind_named,
-    moment,
+    read_expiry,
     shapes_named,
 )
 
@@ -111,12 +111,12 @@ def test_it_comes_back_from_json() -> None:
     ],
 )
 def test_when_something_ends(said: object, meant: datetime | None) -> None:
-    assert moment(said, NOW) == meant
+    assert read_expiry(said, NOW) == meant
 
 
 @pytest.mark.parametrize("said", ["", "soon", "-3d", "99999999d", "2031-02-30", "٣d", "1e3d", LAST])
 def test_a_time_that_cannot_be_read(said: object) -> None:
-    assert code_of(moment, said, NOW) == "time_malformed"
+    assert code_of(read_expiry, said, NOW) == "time_malformed"
 
 
 def test_words_that_are_none() -> None:

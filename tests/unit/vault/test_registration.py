@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.fixtures.ledgers import code_of
+from tests.fixtures.ledgers import balances, code_of, verified_ledger
 
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import CallerError, LedgerError, OutputError
@@ -44,7 +44,7 @@ def test_a_vault_is_a_private_folder_with_its_head_outside() -> None:
     assert stat.S_IMODE((CLINIC / "vault.toml").stat().st_mode) == 0o600
     assert config.head == Path("clinic.head").resolve()
     assert load(CLINIC).head.resolve() == config.head
-    assert accounts.verify(CLINIC)["entries"] == 1
+    assert verified_ledger(CLINIC)["entries"] == 1
 
 
 def test_a_vault_is_made_once() -> None:
@@ -86,7 +86,7 @@ def test_what_is_added_is_written_down_beside_what_the_owner_wrote() -> None:
     config = load(CLINIC)
     assert config.datasets == {"visits": held}
     assert "# mine\n" in path.read_text()
-    (account,) = accounts.balances(CLINIC)
+    (account,) = balances(CLINIC)
     assert account["account"] == "visits"
     assert account["remaining"]["epsilon"] == 0.5
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_added_leaves_no_trace(given: dict[str, Any], code: str) 
     before = (CLINIC / "vault.toml").read_bytes()
     assert code_of(add, **given) == code
     assert (CLINIC / "vault.toml").read_bytes() == before
-    assert accounts.verify(CLINIC)["entries"] == 1
+    assert verified_ledger(CLINIC)["entries"] == 1
 
 
 def test_rows_of_a_row_cannot_be_bounded() -> None:
@@ -159,7 +159,7 @@ def test_F16_registering_again_never_gives_a_fresh_budget() -> None:
     assert code_of(add, epsilon="2") == "budget_changed"
     assert code_of(add, name="again") == "dataset_attached"
     add()
-    (account,) = (one for one in accounts.balances(CLINIC) if one["account"] == "visits")
+    (account,) = (one for one in balances(CLINIC) if one["account"] == "visits")
     assert account["remaining"]["epsilon"] == 0.25
 
 

@@ -57,7 +57,7 @@ def ask(visit: Visit) -> Page | Redirect:
         told = _refusal(error, charging=True)
         # A new request: what was refused for good under this one must not stand in the way.
         return _asked(visit, said, None, {"refusal": told}, problem_json.status_of(error))
-    kept = visit.vault.history.keep(visit.principal, request, said, answer, prepared.datasets)
+    kept = visit.vault.history.add(visit.principal, request, said, answer, prepared.datasets)
     return Redirect(f"/console/answers/{kept}")
 
 

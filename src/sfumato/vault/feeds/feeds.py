@@ -26,7 +26,7 @@ from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
 from sfumato.vault.feeds.period_answers import Answering
 from sfumato.vault.jobs.job import asked_plainly, plain_values
-from sfumato.vault.principals import the_public
+from sfumato.vault.principals import public_principal
 from sfumato.vault.releases import PUBLIC
 
 if TYPE_CHECKING:
@@ -244,8 +244,9 @@ class FeedRegistry:
 
     @property
     def public(self) -> Principal | None:
-        """In whose name whoever shows no token reads; None where the owner let nobody."""
-        return the_public(self._vault.principal_registry.list(), self._vault.ledger.decided().time)
+        """The principal of readers without a token; None if the owner admits none."""
+        vault = self._vault
+        return public_principal(vault.principal_registry.list(), vault.ledger.decided().time)
 
     def work(self) -> int:
         """Answer every period that is over and not answered yet; say how many those were."""

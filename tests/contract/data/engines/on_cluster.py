@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.fixtures.ledgers import code_of
+from tests.fixtures.ledgers import code_of, opened_ledger
 
 import sfumato as sf
 from sfumato.data.engines.base import named
@@ -26,7 +26,6 @@ from sfumato.data.engines.spark.session import leave_session, start_session
 from sfumato.privacy.ledger.receipt import Receipt, Stage
 from sfumato.testing.engines import EngineContract
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault import accounts
 from sfumato.vault.creation import create
 from sfumato.vault.registration import Registration
 
@@ -177,7 +176,7 @@ def check_loss(session: Any, folder: Path, workers: list[int], ages: list[int]) 
         with losing(session, workers):
             codes = {code_of(opened.query, QUESTION.format(ages[0]), epsilon=1)}
         codes |= {code_of(opened.query, QUESTION.format(age), epsilon=1) for age in ages[1:]}
-    with closing(accounts.opened_ledger(vault)) as ledger:
+    with closing(opened_ledger(vault)) as ledger:
         ledger.verify()
         assert ledger.spent("people")[0] == (len(ages) * 10**9,)
     new = set(vault.rglob("*")) - before
