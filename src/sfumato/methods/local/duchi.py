@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Signs = NDArray[np.bool_]
 
 MOST_DIMENSIONS = 64
-_CHANCE_BITS = 60
+_AGREEMENT_BITS = 60
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class HalfSpace:
             return cls(dimensions, chance)
         # Rounded down, so that the odds are too.
         return cls(
-            dimensions, Fraction((chance * (1 << _CHANCE_BITS)).__floor__(), 1 << _CHANCE_BITS)
+            dimensions, Fraction((chance * (1 << _AGREEMENT_BITS)).__floor__(), 1 << _AGREEMENT_BITS)
         )
 
     @cached_property

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 _TOTAL = 1 << 50
-_LARGEST = 1024
+_MOST_GRID_CELLS = 1024
 _STEP = 1 << 36  # scales are whole numbers of this part
 
 
@@ -65,10 +65,10 @@ class DistanceGrid(Oracle):
         super().__init__(domain, epsilon=epsilon)
 
     def _prepare(self) -> None:
-        if self.size > _LARGEST:
+        if self.size > _MOST_GRID_CELLS:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"A grid has at most {_LARGEST:,} cells, not {self.size:,}: take larger cells.",
+                f"A grid has at most {_MOST_GRID_CELLS:,} cells, not {self.size:,}: take larger cells.",
             )
         if self.columns is None:
             self.columns = math.isqrt(self.size)

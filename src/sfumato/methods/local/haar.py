@@ -20,6 +20,7 @@ from sfumato.methods.local.base import people_of
 from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.hadamard import walsh_hadamard
 from sfumato.methods.local.k_ary_response import odds_of
 from sfumato.methods.local.mechanism import tallied
 from sfumato.methods.local.range_trees import RangeOracle, ordered
@@ -132,7 +133,7 @@ class Haar(RangeOracle):
                     "Nobody reported on some level of the tree, so ranges cannot be estimated. "
                     "Collect more reports.",
                 )
-            sums = hadamard((even - odd).astype(np.float64))
+            sums = walsh_hadamard((even - odd).astype(np.float64))
             coefficients_found.append(self._factor * sums / people[-1])
         return coefficients_found, people
 
@@ -178,17 +179,4 @@ def _cut(ends: IntArray, height: int) -> list[tuple[IntArray, FloatArray]]:
             for start, stop in ((begin, begin + half), (begin + half, begin + length))
         ]
         coefficients_found.append((nodes, counted * (inside[0] - inside[1]) / length))
-    return coefficients_found
-
-
-def hadamard(values: FloatArray) -> FloatArray:
-    """The fast Walsh-Hadamard transform of an array whose length is a power of two."""
-    coefficients_found = values.copy()
-    step = 1
-    while step < len(coefficients_found):
-        pairs = coefficients_found.reshape(-1, 2, step)
-        coefficients_found = np.stack(
-            [pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1
-        ).ravel()
-        step *= 2
     return coefficients_found

@@ -149,7 +149,7 @@ class HadamardResponse(Oracle):
         return corners[0] + within * (corners[1] - corners[0]) + known * (corners[2] - corners[0])
 
 
-def walsh_hadamard(values: IntArray) -> IntArray:
+def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     """The Walsh-Hadamard transform along the last axis, whose length is a power of 2."""
     size = values.shape[-1]
     result = values.copy()

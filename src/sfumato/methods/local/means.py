@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 THRESHOLD = 0.609352
 """The epsilon below which windows do not help signs."""
 
-_CHANCE_BITS = 32
+_COIN_BITS = 32
 
 
 class MeanOracle(LocalMechanism):
@@ -198,7 +198,7 @@ class Hybrid(MeanOracle):
         self.signs = HalfSpace.of(self.level, 1)
         # The coin depends on nobody, so that it may be rounded to any side.
         share = -math.expm1(-float(self.level) / 2) if float(self.level) > THRESHOLD else 0.0
-        self.share = Fraction(round(share * (1 << _CHANCE_BITS)), 1 << _CHANCE_BITS)
+        self.share = Fraction(round(share * (1 << _COIN_BITS)), 1 << _COIN_BITS)
         self.layout = ReportLayout((Code("report", self.window.cells + 2),))
 
     @property

@@ -11,14 +11,14 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import SourceError
-from sfumato.methods.local.reports import MAGIC as _REPORTS
+from sfumato.methods.local.reports import MAGIC
 from sfumato.methods.local.reports import check_same, header, read_header
 from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
     from sfumato.arrays import IntArray
 
-_MAGIC = b"sfumato sketch 2 "
+_SKETCH_MAGIC = b"sfumato sketch 2 "
 _DIGEST_BYTES = 16
 _MOST = 1 << 62
 """So many reports no sketch has: sums of 64 bits would wrap."""
@@ -58,23 +58,23 @@ class ReportSketch(Shown):
         """As bytes, to be kept or sent to who merges."""
         counts = np.array([self.n, self.rejected, *self.tally.shape], dtype="<i8")
         fields = {"dimensions": self.tally.ndim, "made_by": self.made_by}
-        first = header(fields).replace(_REPORTS, _MAGIC, 1)
-        told_bytes = first + counts.tobytes() + self.tally.astype("<i8").tobytes()
-        return told_bytes + _digest(told_bytes)
+        first_line = header(fields).replace(MAGIC, _SKETCH_MAGIC, 1)
+        content = first_line + counts.tobytes() + self.tally.astype("<i8").tobytes()
+        return content + _digest(content)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ReportSketch:
         """Read what `to_bytes` wrote."""
         arguments.require(data, "data", bytes, "the bytes of a sketch")
-        if not data.startswith(_MAGIC) or _digest(data[:-_DIGEST_BYTES]) != data[-_DIGEST_BYTES:]:
+        if not data.startswith(_SKETCH_MAGIC) or _digest(data[:-_DIGEST_BYTES]) != data[-_DIGEST_BYTES:]:
             raise unreadable()
         data = data[:-_DIGEST_BYTES]
-        header, start = read_header(_REPORTS + data[len(_MAGIC) :])
-        start += len(_MAGIC) - len(_REPORTS)
-        if len(data) % 8 != start % 8 or "made_by" not in header:
+        fields, start = read_header(MAGIC + data[len(_SKETCH_MAGIC) :])
+        start += len(_SKETCH_MAGIC) - len(MAGIC)
+        if len(data) % 8 != start % 8 or "made_by" not in fields:
             raise unreadable()
         numbers = np.frombuffer(data, dtype="<i8", offset=start).astype(np.int64)
-        dimensions = header.get("dimensions")
+        dimensions = fields.get("dimensions")
         if not isinstance(dimensions, int) or not 0 < dimensions <= len(numbers) - 2:
             raise unreadable()
         n, rejected, *shape = numbers[: 2 + dimensions].tolist()
@@ -83,7 +83,7 @@ class ReportSketch(Shown):
             shape
         ):
             raise unreadable()
-        return cls(header["made_by"], n, rejected, tally.reshape(shape))
+        return cls(fields["made_by"], n, rejected, tally.reshape(shape))
 
     def _card(self) -> Card:
         turned = f", {self.rejected:,} rejected" if self.rejected else ""

@@ -11,7 +11,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.haar import Haar, hadamard
+from sfumato.methods.local.haar import Haar
+from sfumato.methods.local.hadamard import walsh_hadamard
 from sfumato.methods.local.range_trees import Hierarchical
 from sfumato.testing.entropy import SeededEntropy
 
@@ -142,7 +143,7 @@ def test_the_transform_is_that_of_the_matrix() -> None:
     rows = np.arange(16)
     matrix = 1 - 2.0 * (np.bitwise_count(rows[:, None] & rows) & 1)
     values = np.arange(16.0) ** 2
-    assert hadamard(values) == pytest.approx(matrix @ values)
+    assert walsh_hadamard(values) == pytest.approx(matrix @ values)
 
 
 def test_values_may_have_names() -> None:
