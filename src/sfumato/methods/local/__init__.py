@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from sfumato.methods.local.postprocess import Adjusted
     from sfumato.methods.local.prefixes import HeavyHitters
     from sfumato.methods.local.range_trees import RangeOracle
+    from sfumato.methods.local.reports import ReportSketch
     from sfumato.methods.local.shuffle_amplification import Shuffled
-    from sfumato.methods.local.sketch import ReportSketch
 
 __all__ = [
     "adjust",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
 
 

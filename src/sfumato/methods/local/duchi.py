@@ -64,7 +64,8 @@ class HalfSpace:
             return cls(dimensions, chance)
         # Rounded down, so that the odds are too.
         return cls(
-            dimensions, Fraction((chance * (1 << _AGREEMENT_BITS)).__floor__(), 1 << _AGREEMENT_BITS)
+            dimensions,
+            Fraction((chance * (1 << _AGREEMENT_BITS)).__floor__(), 1 << _AGREEMENT_BITS),
         )
 
     @cached_property

@@ -16,8 +16,7 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import SourceError
 from sfumato.methods.local.catalogue import stored_name
-from sfumato.methods.local.reports import Reports, check_same
-from sfumato.methods.local.sketch import ReportSketch, unreadable
+from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Shown

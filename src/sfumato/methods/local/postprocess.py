@@ -20,8 +20,7 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.base import Oracle
-from sfumato.methods.local.reports import check_same
-from sfumato.methods.local.sketch import ReportSketch
+from sfumato.methods.local.reports import ReportSketch, check_same
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, CardTable, Shown
 

@@ -25,8 +25,7 @@ from sfumato.methods.local.choices import Choices, choices
 from sfumato.methods.local.draws import below
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.mechanism import LocalMechanism
-from sfumato.methods.local.reports import Code, ReportLayout
-from sfumato.methods.local.sketch import ReportSketch
+from sfumato.methods.local.reports import Code, ReportLayout, ReportSketch
 from sfumato.privacy.estimation.trees import BoxTree, LeastSquares
 from sfumato.report.display import Card
 

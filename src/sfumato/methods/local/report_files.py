@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Engine
     from sfumato.methods.local.mechanism import LocalMechanism
-    from sfumato.methods.local.sketch import ReportSketch
+    from sfumato.methods.local.reports import ReportSketch
 
 _PIECE = 1 << 25  # bytes
 _ROWS = 1 << 20

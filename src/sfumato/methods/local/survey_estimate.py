@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.reports import ReportSketch
     from sfumato.methods.local.rounds import Round
-    from sfumato.methods.local.sketch import ReportSketch
 
 _WITHIN_95 = 1.959963984540054
 

@@ -18,8 +18,7 @@ import sfumato as sf
 from sfumato.data.engines.sources import open_source
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.methods.local.report_files import _check_columns
-from sfumato.methods.local.reports import Reports
-from sfumato.methods.local.sketch import ReportSketch
+from sfumato.methods.local.reports import Reports, ReportSketch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
