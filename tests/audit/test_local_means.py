@@ -23,7 +23,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.methods.local.channel import Channel
+    from sfumato.methods.local.mechanism import Channel
 
 EPSILONS = [("0.5", 0.5), ("1", 1.0), ("log(3)", float(np.log(3))), ("2", 2.0), ("4", 4.0)]
 DRAWS = 40_000

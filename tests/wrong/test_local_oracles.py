@@ -141,7 +141,7 @@ def test_a_fixed_pool_of_hashes_adds_an_error_that_stays() -> None:
 
 def test_the_channel_itself_shows_a_leak() -> None:
     """The matrix of a k-ary response that lies from all values, and of a RAPPOR that keeps 1s."""
-    from sfumato.methods.local.channel import Channel
+    from sfumato.methods.local.mechanism import Channel
 
     leaky = Channel.of([[3 * 4 + 1 if x == y else 1 for y in range(4)] for x in range(4)])
     assert leaky.epsilon > math.log(3) + 1

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.base import Oracle
     from sfumato.methods.local.central_comparison import Contrast
     from sfumato.methods.local.coefficients import MarginalOracle
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.means import Duchi, MeanOracle
-    from sfumato.methods.local.mechanism import LocalMechanism
+    from sfumato.methods.local.mechanism import LocalMechanism, Oracle
     from sfumato.methods.local.planar import PlanarLaplace
     from sfumato.methods.local.postprocess import Adjusted
     from sfumato.methods.local.prefixes import HeavyHitters

@@ -9,11 +9,9 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.base import Oracle, people_of
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.coins import bit_sums, coins
 from sfumato.methods.local.draws import below, happens
-from sfumato.methods.local.mechanism import total
+from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for, total
 from sfumato.methods.local.public_hashes import PublicHashes
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sfumato.methods.local.k_ary_response import KAry
 
 if TYPE_CHECKING:
-    from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.mechanism import Oracle
 
 
 def script_facts(mechanism: Oracle) -> dict[str, object]:

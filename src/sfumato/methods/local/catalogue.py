@@ -16,8 +16,7 @@ from sfumato.errors import ParameterError, SourceError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.methods.local.base import Oracle
-    from sfumato.methods.local.mechanism import LocalMechanism
+    from sfumato.methods.local.mechanism import LocalMechanism, Oracle
 
 ORACLES: dict[str, tuple[str, str]] = {
     "warner": ("k_ary_response", "Warner"),

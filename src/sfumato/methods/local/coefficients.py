@@ -19,12 +19,10 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.base import people_of
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.k_ary_response import odds_of
-from sfumato.methods.local.mechanism import LocalMechanism, tallied
+from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card
 

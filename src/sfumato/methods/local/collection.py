@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.mechanism import Oracle
     from sfumato.methods.local.report_store import StoredReports
     from sfumato.methods.local.rounds import Round
 

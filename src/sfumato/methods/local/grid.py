@@ -12,10 +12,8 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, not_negative
-from sfumato.methods.local.base import Oracle, people_of
-from sfumato.methods.local.channel import Channel
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.mechanism import tallied
+from sfumato.methods.local.mechanism import Channel, Oracle, people_of, tallied
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.privacy.accounting.elementary import exp_down
 

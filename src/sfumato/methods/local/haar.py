@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import SourceError
-from sfumato.methods.local.base import people_of
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.hadamard import walsh_hadamard
 from sfumato.methods.local.k_ary_response import odds_of
-from sfumato.methods.local.mechanism import tallied
+from sfumato.methods.local.mechanism import Channel, people_of, room_for, tallied
 from sfumato.methods.local.range_trees import RangeOracle, ordered
 from sfumato.methods.local.reports import Code, ReportLayout
 

@@ -9,11 +9,9 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.base import Oracle, people_of
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.k_ary_response import odds_of
-from sfumato.methods.local.mechanism import tallied
+from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.local.base import SupportOracle
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.mechanism import tallied
+from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:

@@ -37,12 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.base import SupportOracle
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import LARGEST_TOTAL
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.k_ary_response import odds_of, respond
-from sfumato.methods.local.mechanism import tallied
+from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout, Reports
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy

@@ -17,12 +17,10 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.amounts import amounts, numbers_of
-from sfumato.methods.local.base import people_of
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.draws import happens
 from sfumato.methods.local.duchi import HalfSpace
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.mechanism import LocalMechanism, tallied
+from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
 from sfumato.methods.local.piecewise import CELLS, Window
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card

@@ -7,30 +7,37 @@ public, and its exact chances. Decision `local-reports`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato import arguments
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import stored_name
+from sfumato.methods.local.choices import choices
+from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
-from sfumato.report.display import Shown
+from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from fractions import Fraction
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.exact_numbers import Number
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportLayout
     from sfumato.privacy.noise.entropy import Entropy
+
 
 VERSION = 1
 """The version of what `to_json` and reports mean."""
@@ -220,3 +227,188 @@ def tallied(codes: NDArray[Any], size: int, times: IntArray | None = None) -> In
     totals = np.zeros(size, dtype=np.int64)
     np.add.at(totals, codes.astype(np.int64), times)
     return totals
+
+
+# The channel of a mechanism as whole numbers, from which its epsilon is computed, not believed.
+
+MOST_CELLS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Channel:
+    """P(output y | input x) = weights[x, y] / total, exactly; rows are inputs."""
+
+    weights: NDArray[Any]
+    total: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Channel:
+        """A channel of whole weights; each row must sum to the same total."""
+        weights = np.array([list(row) for row in rows], dtype=object)
+        totals = {int(sum(row)) for row in weights}
+        assert len(totals) == 1, "the rows of a channel have one total"
+        return cls(weights, totals.pop())
+
+    @property
+    def ratio(self) -> Fraction | None:
+        """The largest ratio of the chances of an output between two inputs; None if unbounded."""
+        low, high = self.weights.min(axis=0), self.weights.max(axis=0)
+        sent = high > 0
+        if (low[sent] == 0).any():
+            return None
+        return max(
+            Fraction(int(a), int(b)) for a, b in set(zip(high[sent], low[sent], strict=True))
+        )
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that it realises, rounded up."""
+        ratio = self.ratio
+        if ratio is None:
+            return float("inf")
+        return float(np.nextafter(float(log_up(ratio)), np.inf)) if ratio > 1 else 0.0
+
+    def probabilities(self) -> FloatArray:
+        """The matrix as floats."""
+        return np.array([[weight / self.total for weight in row] for row in self.weights.tolist()])
+
+
+def room_for(inputs: int, outputs: int) -> None:
+    """Refuse the matrix of a channel that would not fit."""
+    if inputs * outputs > MOST_CELLS:
+        raise ParameterError(
+            "problem_too_large",
+            f"The channel matrix would have {inputs:,} x {outputs:,} cells; at most "
+            f"{MOST_CELLS:,} are written out. Ask for the channel of a smaller domain: epsilon "
+            "does not depend on it.",
+        )
+
+
+# Frequency oracles: mechanisms over declared values that estimate the share of each.
+#
+# Decision `local-reports`.
+
+
+class Oracle(LocalMechanism):
+    """A mechanism of one report for each person, over declared values, with its estimate."""
+
+    why: str = ""
+    """Why `auto` chose it, if it did."""
+
+    def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
+        self.choices, self.level = choices(domain), level(epsilon)
+        self._prepare()
+        self.check_claim()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Settle the exact chances and the layout of reports."""
+
+    @abstractmethod
+    def channel(self) -> Channel:
+        """The exact matrix of chances, for a domain that is small enough."""
+
+    @abstractmethod
+    def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
+        """One row for each code."""
+
+    @abstractmethod
+    def _shares(self, sketch: ReportSketch) -> FloatArray:
+        """Estimate the share of each value, without bias."""
+
+    @abstractmethod
+    def variance(self, n: int, share: float = 0.0) -> float:
+        """The variance of one share's estimate from n reports, where the true share is this.
+
+        It is that of the mechanism's draws alone, people being as they are.
+        """
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        return self._draw(self.choices.codes(values), entropy)
+
+    def _asked(self) -> dict[str, Any]:
+        return {"domain": self.domain}
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self.choices.size
+
+    @property
+    def domain(self) -> int | list[Any]:
+        """The values that a person can have: their list, or their number."""
+        return self.choices.to_json()
+
+    def estimate(self, sketch: ReportSketch) -> pa.Table:
+        """Estimate the share of each value: a table of value, share and sd.
+
+        Shares are unbiased, so that a rare one may come out below 0; they are not made to sum
+        to 1. `sd` is the standard deviation of the share's error.
+        """
+        shares = self._shares(self._own(sketch))
+        variances = np.maximum(self._variances(sketch, shares), 0.0)  # a rounding may be below
+        return pa.table(
+            {
+                "value": self.choices.array(),
+                "share": pa.array(shares),
+                "sd": pa.array(np.sqrt(variances)),
+            }
+        )
+
+    def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
+        """The variances after the data: at the estimated shares, as far as those are possible."""
+        known = np.clip(shares, 0.0, 1.0)
+        zero, full = self.variance(sketch.n, 0.0), self.variance(sketch.n, 1.0)
+        return zero + (full - zero) * known  # a variance is linear in the share
+
+    def _card(self) -> Card:
+        line = (
+            f"{self.name} over {self.size:,} values at epsilon {self.level}, "
+            f"reports of {self.layout.dtype.itemsize} bytes"
+        )
+        people = 10_000
+        facts = {
+            "values": self.size,
+            "epsilon": str(self.level),
+            "bytes a report": self.layout.dtype.itemsize,
+            f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
+        }
+        return Card(line, facts, notes=(self.why,) if self.why else ())
+
+
+class SupportOracle(Oracle):
+    """An oracle whose report supports some values: the true one with chance p, another with q.
+
+    The share of a value is then (C/n - q) / (p - q), C the number of reports that support it.
+    """
+
+    p: Fraction
+    q: Fraction
+
+    def _shares(self, sketch: ReportSketch) -> FloatArray:
+        gap = float(self.p - self.q)
+        return np.asarray((self._support(sketch) / sketch.n - float(self.q)) / gap)
+
+    def _support(self, sketch: ReportSketch) -> IntArray:
+        """How many reports support each value."""
+        return sketch.tally
+
+    def variance(self, n: int, share: float = 0.0) -> float:
+        """The variance of one share's estimate from n reports, where the true share is this.
+
+        q (1 - q) / (n (p - q)^2) + share (1 - p - q) / (n (p - q)), people being as they are.
+        """
+        people, fraction = people_of(n), Fraction(share)
+        gap = self.p - self.q
+        variance = self.q * (1 - self.q) / gap**2 + fraction * (1 - self.p - self.q) / gap
+        return float(variance / people)
+
+
+def people_of(n: object) -> int:
+    """Read a number of reports."""
+    number = arguments.whole(n, "n")
+    if number < 1:
+        raise ParameterError(
+            "parameter_out_of_range", f"n must be a number of reports of at least 1, not {number}."
+        )
+    return number

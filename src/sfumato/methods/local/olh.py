@@ -9,9 +9,8 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods.local.affine import AffineHashes
-from sfumato.methods.local.base import SupportOracle
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.k_ary_response import odds_of, respond
+from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for
 from sfumato.methods.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:

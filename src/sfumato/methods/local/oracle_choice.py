@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.base import people_of
 from sfumato.methods.local.choices import choices
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.hadamard import HadamardResponse
 from sfumato.methods.local.k_ary_response import KAry, Warner
+from sfumato.methods.local.mechanism import people_of
 from sfumato.methods.local.olh import OLH
 from sfumato.methods.local.subset import SubsetSelection
 from sfumato.methods.local.unary import OUE
 
 if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.base import Oracle
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.mechanism import Oracle
 
 NEAR = 1.05
 """Of oracles whose variance is within this of the least, the shortest report is taken."""

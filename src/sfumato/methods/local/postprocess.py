@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.base import Oracle
+from sfumato.methods.local.mechanism import Oracle
 from sfumato.methods.local.reports import ReportSketch, check_same
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, CardTable, Shown

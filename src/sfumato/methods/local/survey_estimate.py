@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from sfumato.methods.local.base import Oracle
+    from sfumato.methods.local.mechanism import Oracle
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.methods.local.rounds import Round
 

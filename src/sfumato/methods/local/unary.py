@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.local.base import SupportOracle
-from sfumato.methods.local.channel import Channel, room_for
 from sfumato.methods.local.coins import bit_sums, coins
 from sfumato.methods.local.draws import happens
+from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for
 from sfumato.methods.local.reports import ReportLayout
 
 if TYPE_CHECKING:
