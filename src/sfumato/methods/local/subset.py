@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.local.coins import bit_sums, coins
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import below, bit_sums, coins, happens
 from sfumato.methods.local.k_ary_response import odds_of
 from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for
 from sfumato.methods.local.reports import ReportLayout

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.local.coins import bit_sums, coins
-from sfumato.methods.local.draws import happens
+from sfumato.methods.local.draws import bit_sums, coins, happens
 from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for
 from sfumato.methods.local.reports import ReportLayout
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import BoolArray, IntArray
-    from sfumato.methods.local.coins import Coins
+    from sfumato.methods.local.draws import Coins
     from sfumato.privacy.noise.entropy import Entropy
 
 _BITS = 40

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.local.coins import Coins, bit_sums
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import Coins, below, bit_sums, happens
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
