@@ -10,8 +10,8 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.draws import below, bit_sums, coins, happens
+from sfumato.methods.local.hashing import PublicHashes
 from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for, total
-from sfumato.methods.local.public_hashes import PublicHashes
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.local.affine import AffineHashes
+from sfumato.methods.local.hashing import AffineHashes
 from sfumato.methods.local.k_ary_response import odds_of, respond
 from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for
 from sfumato.methods.local.reports import Code, ReportLayout

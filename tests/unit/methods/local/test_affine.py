@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.methods.local.affine import AffineHashes, next_prime
+from sfumato.methods.local.hashing import AffineHashes, next_prime
 from sfumato.testing.entropy import SeededEntropy
 
 
@@ -44,7 +44,7 @@ def test_supports_in_several_parts_are_those_in_one(monkeypatch: pytest.MonkeyPa
     factors, shifts = hashes.draw(400, SeededEntropy(1))
     outputs = shifts % 5
     whole = hashes.supports(factors, shifts, outputs)
-    monkeypatch.setattr("sfumato.methods.local.affine._CELLS", 1)
+    monkeypatch.setattr("sfumato.methods.local.hashing._CELLS", 1)
     assert np.array_equal(hashes.supports(factors, shifts, outputs), whole)
     nothing = np.zeros(0, dtype=np.int64)
     assert not hashes.supports(nothing, nothing, nothing).any()
