@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.amounts import amounts, numbers_of
+from sfumato.methods.local.domains import amounts, numbers_of
 from sfumato.methods.local.draws import happens
 from sfumato.methods.local.duchi import HalfSpace
 from sfumato.methods.local.exact_epsilon import level

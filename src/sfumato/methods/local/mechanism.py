@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import stored_name
-from sfumato.methods.local.choices import choices
+from sfumato.methods.local.domains import choices
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable
 from sfumato.privacy.accounting.elementary import log_up

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.choices import choices
+from sfumato.methods.local.domains import choices
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.hadamard import HadamardResponse
 from sfumato.methods.local.k_ary_response import KAry, Warner

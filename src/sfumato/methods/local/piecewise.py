@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.methods.local.amounts import occur
+from sfumato.methods.local.domains import occur
 from sfumato.methods.local.draws import LARGEST_TOTAL, below
 
 if TYPE_CHECKING:

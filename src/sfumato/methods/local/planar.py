@@ -26,7 +26,7 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, exact, positive
-from sfumato.methods.local.amounts import numbers_of
+from sfumato.methods.local.domains import numbers_of
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.mechanism import LocalMechanism, tallied
 from sfumato.methods.local.reports import Code, ReportLayout

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import hyphened, make, stored_name
-from sfumato.methods.local.choices import Choices, choices
+from sfumato.methods.local.domains import Choices, choices
 from sfumato.methods.local.draws import below
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.mechanism import LocalMechanism, people_of
