@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.methods.local import oracle
 from sfumato.methods.local.browser import script_facts
-from sfumato.methods.local.k_ary_response import KAry
+from sfumato.methods.local.frequency_oracles import KAry
 from sfumato.methods.local.reports import to_wire
 from sfumato.testing.entropy import SeededEntropy
 

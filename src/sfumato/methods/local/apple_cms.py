@@ -10,10 +10,10 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.draws import below, bit_sums, coins, happens
+from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
 from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for, total
 from sfumato.methods.local.reports import Code, ReportLayout
-from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -10,8 +10,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.methods.local.apple_cms import MeanSketch
 from sfumato.methods.local.draws import below, happens
-from sfumato.methods.local.hadamard import walsh_hadamard
-from sfumato.methods.local.k_ary_response import odds_of
+from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
 from sfumato.methods.local.mechanism import Channel, room_for, tallied, total
 from sfumato.methods.local.reports import Code, ReportLayout
 

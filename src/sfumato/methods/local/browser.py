@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.methods.local.k_ary_response import KAry
+from sfumato.methods.local.frequency_oracles import KAry
 
 if TYPE_CHECKING:
     from sfumato.methods.local.mechanism import Oracle

@@ -19,7 +19,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.k_ary_response import Warner
+from sfumato.methods.local.frequency_oracles import Warner
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, CardTable, Pictures, Shown

@@ -21,7 +21,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.k_ary_response import odds_of
+from sfumato.methods.local.frequency_oracles import odds_of
 from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card

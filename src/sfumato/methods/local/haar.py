@@ -18,8 +18,7 @@ import numpy as np
 from sfumato.errors import SourceError
 from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.hadamard import walsh_hadamard
-from sfumato.methods.local.k_ary_response import odds_of
+from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
 from sfumato.methods.local.mechanism import Channel, people_of, room_for, tallied
 from sfumato.methods.local.range_trees import RangeOracle, ordered
 from sfumato.methods.local.reports import Code, ReportLayout

@@ -39,7 +39,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.draws import LARGEST_TOTAL
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.k_ary_response import odds_of, respond
+from sfumato.methods.local.frequency_oracles import odds_of, respond
 from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for, tallied
 from sfumato.methods.local.reports import Code, ReportLayout, Reports
 from sfumato.privacy.accounting.elementary import log_up

@@ -25,7 +25,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.draws import below
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.k_ary_response import odds_of, respond
+from sfumato.methods.local.frequency_oracles import odds_of, respond
 from sfumato.methods.local.mechanism import LocalMechanism, people_of
 from sfumato.methods.local.reports import Code, ReportLayout, Reports, check_same
 from sfumato.report.display import Card

@@ -12,10 +12,10 @@ from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, probability
 from sfumato.methods.local.apple_cms import groups_by_code, possible_by_code, sums_by_code
 from sfumato.methods.local.draws import below, coins, happens
+from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
 from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for
 from sfumato.methods.local.reports import Code, ReportLayout, Reports
-from sfumato.methods.local.unary import bits_channel, set_bits, toss_bits
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
 
