@@ -10,7 +10,7 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, probability
-from sfumato.methods.local.apple_cms import groups_by_code, possible_by_code, sums_by_code
+from sfumato.methods.local.apple_sketches import groups_by_code, possible_by_code, sums_by_code
 from sfumato.methods.local.draws import below, coins, happens
 from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
