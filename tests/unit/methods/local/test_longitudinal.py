@@ -363,7 +363,7 @@ def test_who_finds_the_diary_in_use_waits_and_then_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "me.json"
-    monkeypatch.setattr("sfumato.methods.local.diary.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("sfumato.methods.local.longitudinal.PATIENCE_SECONDS", 0.05)
     with Path(f"{path}.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(LedgerError) as raised:
