@@ -14,9 +14,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.methods.local.haar import Haar
+from sfumato.methods.local.locations import PlanarLaplace
 from sfumato.methods.local.longitudinal import Longitudinal
 from sfumato.methods.local.means import Duchi, Hybrid, Piecewise
-from sfumato.methods.local.planar import PlanarLaplace
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

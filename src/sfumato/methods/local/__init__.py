@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from sfumato.methods.local.central_comparison import Contrast
     from sfumato.methods.local.coefficients import MarginalOracle
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.locations import PlanarLaplace
     from sfumato.methods.local.means import Duchi, MeanOracle
     from sfumato.methods.local.mechanism import LocalMechanism, Oracle
-    from sfumato.methods.local.planar import PlanarLaplace
     from sfumato.methods.local.postprocess import Adjusted
     from sfumato.methods.local.prefixes import HeavyHitters
     from sfumato.methods.local.range_trees import RangeOracle
@@ -132,7 +132,7 @@ def planar_laplace(
     epsilon: Number | LocalEpsilon,
 ) -> PlanarLaplace:
     """Places on a public grid of cells of side `step`; epsilon is for each unit of distance."""
-    from sfumato.methods.local.planar import PlanarLaplace as Kind
+    from sfumato.methods.local.locations import PlanarLaplace as Kind
 
     return Kind(origin, step=step, cells=cells, epsilon=epsilon)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.exact_numbers import exact, positive
-from sfumato.methods.local.planar import LEAST, MOST, PlanarLaplace
+from sfumato.methods.local.locations import LEAST, MOST, PlanarLaplace
 from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:

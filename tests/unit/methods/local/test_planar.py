@@ -11,8 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.methods.local import planar
-from sfumato.methods.local.planar import PlanarLaplace, _quantile
+from sfumato.methods.local.locations import PlanarLaplace, _quantile
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.planar import PlanarVectors
 from sfumato.testing.entropy import SeededEntropy
