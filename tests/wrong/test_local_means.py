@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.methods.local.duchi import HalfSpace
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.locations import PlanarLaplace
 from sfumato.methods.local.longitudinal import Longitudinal
-from sfumato.methods.local.means import Duchi
-from sfumato.methods.local.piecewise import Window
+from sfumato.methods.local.means import Duchi, HalfSpace, Window
 from sfumato.testing.audit import epsilon_bound
 from sfumato.testing.entropy import SeededEntropy
 

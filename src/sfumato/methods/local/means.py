@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +19,10 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.domains import amounts, numbers_of
-from sfumato.methods.local.draws import happens
-from sfumato.methods.local.duchi import HalfSpace
+from sfumato.methods.local.domains import amounts, numbers_of, occur
+from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
-from sfumato.methods.local.piecewise import CELLS, Window
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
+
+    Signs = NDArray[np.bool_]
 
 
 THRESHOLD = 0.609352
@@ -355,3 +358,223 @@ def _over_one_denominator(rows: list[list[Fraction]]) -> list[list[int]]:
     """Fractions as whole weights over their common denominator."""
     common = math.lcm(*(number.denominator for row in rows for number in row))
     return [[int(number * common) for number in row] for row in rows]
+
+
+# Means of several amounts by one report of a sign each: the mechanism of Duchi and others.
+#
+# Each amount, between -1 and 1, is first rounded to -1 or 1 at random so that its mean stays.
+# Then a
+# vector of signs is drawn: from the half space that agrees with the rounded one (more signs alike
+# than not) with probability P, else from the rest. Every vector that agrees must be e^epsilon
+# times
+# as likely as every one that does not, which fixes P by how many agree: C = 2^(d-1) for odd d;
+# for
+# even d some agree in exactly half and count as not agreeing, so C = 2^(d-1) - binom(d, d/2) / 2,
+# and
+#
+#     P = E C / ((E - 1) C + 2^d).
+#
+# As published, even d takes half-agreeing vectors into both sets, and epsilon 1 becomes 1.313.
+# Drawing a vector is by rejection: vectors of fair coins until one lies in the set. How often
+# that is
+# depends on the set, which does not depend on the truth. Decision `local-methods`.
+
+MOST_DIMENSIONS = 64
+_AGREEMENT_BITS = 60
+
+
+@dataclass(frozen=True)
+class HalfSpace:
+    """Vectors of `dimensions` signs; those that agree with the truth are likelier by the odds."""
+
+    dimensions: int
+    chance: Fraction
+    """That of a vector that agrees, all of them together."""
+
+    @classmethod
+    def of(cls, level: LocalEpsilon, dimensions: int) -> HalfSpace:
+        """The likeliest agreement whose odds are at most e^epsilon."""
+        if not 1 <= dimensions <= MOST_DIMENSIONS:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"A report can be about 1 to {MOST_DIMENSIONS} amounts, not {dimensions}. Ask each "
+                "person about some of them only, drawn at random.",
+            )
+        agreeing = _agreeing(dimensions)
+        odds = level.rational(96)
+        chance = odds * agreeing / ((odds - 1) * agreeing + (1 << dimensions))
+        if chance.denominator <= LARGEST_TOTAL:
+            return cls(dimensions, chance)
+        # Rounded down, so that the odds are too.
+        return cls(
+            dimensions,
+            Fraction((chance * (1 << _AGREEMENT_BITS)).__floor__(), 1 << _AGREEMENT_BITS),
+        )
+
+    @cached_property
+    def odds(self) -> Fraction:
+        """How much likelier a vector that agrees is than one that does not."""
+        agreeing = _agreeing(self.dimensions)
+        disagreeing = (1 << self.dimensions) - agreeing
+        return self.chance / agreeing / ((1 - self.chance) / disagreeing)
+
+    @cached_property
+    def size(self) -> Fraction:
+        """What a sign stands for, B: the mean of sign times B is the amount."""
+        d, agreeing = self.dimensions, _agreeing(self.dimensions)
+        # Agreements less disagreements in one place, summed over all vectors that agree.
+        excess = Fraction(sum(comb(d, a) * (2 * a - d) for a in range(d // 2 + 1, d + 1)), d)
+        disagreeing = (1 << d) - agreeing
+        return 1 / (excess * (self.chance / agreeing - (1 - self.chance) / disagreeing))
+
+    def draw(self, fractions: FloatArray, entropy: Entropy) -> Signs:
+        """Signs for people whose amounts lie at these parts of the way between the bounds."""
+        truth = occur(fractions, entropy)
+        agree = happens(self.chance, len(truth), entropy)
+        drawn = np.empty_like(truth)
+        undecided = np.arange(len(truth))
+        while len(undecided):
+            coins = _coins(len(undecided), self.dimensions, entropy)
+            alike = 2 * (coins == truth[undecided]).sum(axis=1) > self.dimensions
+            accepted = alike == agree[undecided]
+            drawn[undecided[accepted]] = coins[accepted]
+            undecided = undecided[~accepted]
+        return drawn
+
+    def variance(self, fraction: Fraction) -> Fraction:
+        """The variance of one unbiased answer of a person at this part between -1 and 1."""
+        return self.size**2 - fraction**2
+
+
+def _agreeing(dimensions: int) -> int:
+    """How many vectors of signs agree with a given one in more than half of their places."""
+    half = comb(dimensions, dimensions // 2) // 2 if dimensions % 2 == 0 else 0
+    return (1 << dimensions - 1) - half
+
+
+def _coins(count: int, width: int, entropy: Entropy) -> Signs:
+    """Fair coins, a row of `width` for each of `count`."""
+    drawn = entropy.words(-(-count * width // 64))
+    return np.unpackbits(drawn.view(np.uint8))[: count * width].reshape(count, width).astype(bool)
+
+
+# The piecewise mechanism in whole numbers: a window of likely answers around the truth.
+#
+# A person's amount is brought to one of N - w + 1 places; the answer is one of N cells, each of
+# the w
+# cells from the place on with weight E = a / b, each of the others with weight 1. All places have
+# as
+# many cells of either kind, so the weights of all add up to the same total Z = a w + b (N - w),
+# and
+# one whole number below Z decides. The mean answer is linear in the place, hence the estimate is
+# unbiased for any N and w. As N grows with w / N = 1 / (s + 1), s = sqrt(E), this becomes the
+# published mechanism, whose answers are real numbers. Decision `local-methods`.
+
+CELLS = 1024
+
+
+@dataclass(frozen=True)
+class Window:
+    """N cells of which w neighbours are more likely than the others, by the odds a / b."""
+
+    cells: int
+    width: int
+    odds: Fraction
+
+    @classmethod
+    def of(cls, level: LocalEpsilon, cells: int = CELLS) -> Window:
+        """The window of least variance, for odds of at most e^epsilon."""
+        if not 4 <= cells <= 1 << 20:
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"cells must be between 4 and {1 << 20:,}, not {cells:,}. 1024 is enough for most.",
+            )
+        root = math.exp(float(level) / 2)
+        width = min(max(1, round(cells / (root + 1))), cells // 2)
+        room = LARGEST_TOTAL.bit_length() - 2 - cells.bit_length() - math.ceil(float(level) * 1.45)
+        return cls(cells, width, level.rational(min(40, room)))
+
+    @property
+    def point_count(self) -> int:
+        """How many places a window can have."""
+        return self.cells - self.width + 1
+
+    @property
+    def total(self) -> int:
+        """The sum of all weights."""
+        return self.odds.numerator * self.width + self.odds.denominator * (self.cells - self.width)
+
+    def draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        """Answers of people whose amounts lie at these parts of the way between the bounds."""
+        along = fractions * (self.point_count - 1)
+        lower = np.minimum(np.floor(along), self.point_count - 2)
+        # The next place with the probability that is left over: the mean place is the true one.
+        position = lower.astype(np.int64) + occur(along - lower, entropy)
+        drawn = below(self.total, len(position), entropy)
+        likely = self.odds.numerator * self.width
+        beside = (drawn - likely) // self.odds.denominator
+        outside = beside + np.where(beside >= position, self.width, 0)
+        return np.where(drawn < likely, position + drawn // self.odds.numerator, outside)
+
+    def weights(self, position: int) -> list[int]:
+        """The weights of all answers at one place; they add up to `total`."""
+        near, far = self.odds.numerator, self.odds.denominator
+        inside = range(position, position + self.width)
+        return [near if cell in inside else far for cell in range(self.cells)]
+
+    @cached_property
+    def _gain(self) -> Fraction:
+        """How many cells further the mean answer is, one place further on."""
+        return (self.odds - 1) * self.width / self._weight
+
+    @property
+    def _weight(self) -> Fraction:
+        return self.total / Fraction(self.odds.denominator)
+
+    def centred(self) -> tuple[Fraction, Fraction]:
+        """An answer i as an unbiased part between -1 and 1: first + i times second."""
+        cells, width = self.cells, self.width
+        # Mean answer at place j: (cells (cells - 1) / 2 + (E - 1) width (j + (width - 1)/2)) / Z.
+        start = Fraction(cells * (cells - 1), 2) / self._weight
+        start += self._gain * Fraction(width - 1, 2)
+        step = 2 / (self._gain * (self.point_count - 1))
+        return -start * step - 1, step
+
+    def variance(self, fraction: Fraction) -> Fraction:
+        """The variance of one unbiased answer of a person at this part between -1 and 1."""
+        along = (fraction + 1) / 2 * (self.point_count - 1)
+        lower = min(along.__floor__(), self.point_count - 2)
+        upper = along - lower
+        first, step = self.centred()
+        second = (1 - upper) * self._square(lower) + upper * self._square(lower + 1)
+        mean = (fraction - first) / step
+        return step * step * (second - mean * mean)
+
+    def _square(self, position: int) -> Fraction:
+        """The mean square of answers at a place."""
+        inside = _squares(position + self.width) - _squares(position)
+        return ((self.odds - 1) * inside + _squares(self.cells)) / self._weight
+
+    def fixed_variance(self, mean: float, square: float) -> float:
+        """The mean variance of answers, estimated from their mean and mean square.
+
+        The mean square of an answer is a t^2 + c for a person at t, so that of the truths can be
+        told, and with it what their spread adds to that of the answers, which is no noise.
+        """
+        at_end, at_zero = (float(self.variance(Fraction(n)) + n * n) for n in (1, 0))
+        truths = (square - at_zero) / (at_end - at_zero)
+        return max(square - min(max(truths, mean * mean), 1.0), 0.0)
+
+    def answers(self) -> FloatArray:
+        """The unbiased part between -1 and 1 that each cell stands for."""
+        first, step = self.centred()
+        return float(first) + float(step) * np.arange(self.cells, dtype=np.float64)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a client must agree on."""
+        return {"cells": self.cells, "width": self.width, "odds": str(self.odds)}
+
+
+def _squares(count: int) -> int:
+    """0^2 + 1^2 + ... + (count - 1)^2."""
+    return (count - 1) * count * (2 * count - 1) // 6

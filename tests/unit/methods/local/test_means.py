@@ -12,10 +12,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.methods.local.duchi import HalfSpace
 from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.means import THRESHOLD, Duchi, Hybrid, Piecewise
-from sfumato.methods.local.piecewise import Window
+from sfumato.methods.local.means import THRESHOLD, Duchi, HalfSpace, Hybrid, Piecewise, Window
 from sfumato.testing.entropy import SeededEntropy
 
 FINE = 1 << 16
