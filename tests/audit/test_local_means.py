@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.methods.local.haar import Haar
 from sfumato.methods.local.locations import PlanarLaplace
 from sfumato.methods.local.longitudinal import Longitudinal
 from sfumato.methods.local.means import Duchi, Hybrid, Piecewise
+from sfumato.methods.local.range_trees import Haar
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 

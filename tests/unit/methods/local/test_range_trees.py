@@ -12,8 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.frequency_oracles import walsh_hadamard
-from sfumato.methods.local.haar import Haar
-from sfumato.methods.local.range_trees import Hierarchical
+from sfumato.methods.local.range_trees import Haar, Hierarchical
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
