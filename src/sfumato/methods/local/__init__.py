@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.exact_numbers import Number
+    from sfumato.methods.local.binary_marginals import MarginalOracle
     from sfumato.methods.local.central_comparison import Contrast
-    from sfumato.methods.local.coefficients import MarginalOracle
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.locations import PlanarLaplace
     from sfumato.methods.local.means import Duchi, MeanOracle
@@ -109,7 +109,7 @@ def marginals(
     columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
 ) -> MarginalOracle:
     """Tables of `width` of these yes-or-no columns, from one bit of each person."""
-    from sfumato.methods.local.coefficients import MarginalOracle as Kind
+    from sfumato.methods.local.binary_marginals import MarginalOracle as Kind
 
     return Kind(columns, epsilon=epsilon, width=width)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
 
+
 MOST_COLUMNS = 62
 MOST_SETS = 1 << 20
 
