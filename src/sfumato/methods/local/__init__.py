@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sfumato.methods.local.binary_marginals import MarginalOracle
     from sfumato.methods.local.central_comparison import Contrast
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.heavy_hitter_search import HeavyHitters
     from sfumato.methods.local.locations import PlanarLaplace
     from sfumato.methods.local.means import Duchi, MeanOracle
     from sfumato.methods.local.mechanism import LocalMechanism, Oracle
     from sfumato.methods.local.postprocess import Adjusted
-    from sfumato.methods.local.prefixes import HeavyHitters
     from sfumato.methods.local.range_trees import RangeOracle
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.methods.local.shuffle_amplification import Shuffled

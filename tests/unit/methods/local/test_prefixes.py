@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.prefixes import PRIME, HeavyHitters
+from sfumato.methods.local.heavy_hitter_search import PRIME, HeavyHitters
 from sfumato.testing.entropy import SeededEntropy
 
 

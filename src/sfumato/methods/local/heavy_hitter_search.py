@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.int64]
 
+
 PRIME = (1 << 31) - 1
 CHUNK = 30
 MOST_BITS = 240
