@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from sfumato.methods.local.central_comparison import contrast
-from sfumato.methods.local.comparison_page import picture
+from sfumato.methods.local.central_comparison import picture
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_suffix(".svg")

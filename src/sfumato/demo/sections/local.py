@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.demo import vocabulary as words
 from sfumato.methods import local
-from sfumato.methods.local import comparison_page
+from sfumato.methods.local import central_comparison
 from sfumato.report.bars import bar_with_error, draw_bars
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.value_text import show
@@ -40,7 +40,7 @@ def section(town: Town) -> list[Block]:
         *_illnesses(town.people),
         *_salaries(town.people),
         Heading("The price of not being trusted", level=3),
-        *comparison_page.blocks(local.contrast(epsilons=("0.1", "1"), people=_PEOPLE)),
+        *central_comparison.blocks(local.contrast(epsilons=("0.1", "1"), people=_PEOPLE)),
     ]
 
 

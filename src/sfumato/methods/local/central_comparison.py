@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sfumato import arguments
+from sfumato import __version__, arguments
 from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
 from sfumato.methods.local.exact_epsilon import level
 from sfumato.methods.local.frequency_oracles import Warner
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
 from sfumato.report.display import Card, CardTable, Pictures, Shown
+from sfumato.report.page import render
+from sfumato.report.points import Point, draw_lines
+from sfumato.report.value_text import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
+    from sfumato.report.blocks import Block
+    from sfumato.report.picture import Picture
+
 
 LAPLACE, RESPONSE = "Laplace noise, trusted", "randomized response, not trusted"
 EPSILONS: tuple[Number, ...] = ("0.1", "0.25", "0.5", "1", "2")
@@ -85,13 +92,13 @@ class Contrast(Shown):
 
     def plot(self) -> Pictures:
         """The error by the number of people; a notebook shows it, `save` writes SVG."""
-        from sfumato.methods.local.comparison_page import picture
+        from sfumato.methods.local.central_comparison import picture
 
         return Pictures([picture(self)])
 
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write a page with the picture, the figures and what they mean."""
-        from sfumato.methods.local.comparison_page import page
+        from sfumato.methods.local.central_comparison import page
 
         with whole(arguments.path(path, "path"), overwrite=overwrite) as temporary:
             temporary.write_text(page(self), encoding="utf-8")
@@ -166,3 +173,93 @@ def _not_trusted(epsilon: LocalEpsilon, people: int, entropy: Entropy) -> Measur
 def _spread(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     """The root mean square; at least what one run in two being off by one would give."""
     return max(float(np.sqrt(np.mean(errors**2))), 1e-3)
+
+
+# Laplace noise compared with randomized response: a picture of both errors, and a page.
+
+_LABEL = "Error of a count: a trusted collector adds noise once, otherwise everyone adds noise"
+_NOTE = "Both axes are logarithmic. Points are root mean squares over runs."
+_LEAD = (
+    "The number of people who say yes, at the same epsilon: counted by a collector who sees the "
+    "answers, and by one who sees only randomized responses. All people on this page are made up; "
+    "the noise is real."
+)
+
+
+def picture(contrast: Contrast) -> Picture:
+    """The error by the number of people, a line for each method and epsilon."""
+    epsilons = sorted({point.epsilon for point in contrast.points})
+    shown = {epsilons[0], epsilons[-1], *(epsilon for epsilon in epsilons if epsilon == 1)}
+    names = {LAPLACE: "Laplace", RESPONSE: "randomized response"}
+    points = [
+        Point(f"{names[point.method]}, epsilon {point.epsilon:g}", point.people, point.sd)
+        for point in contrast.points
+        if point.epsilon in shown
+    ]
+    return draw_lines(
+        points,
+        label=_LABEL,
+        x="People",
+        y="Typical error of the count",
+        series="Method",
+        logarithmic=True,
+        logarithmic_y=True,
+        note=_NOTE,
+    )
+
+
+def blocks(contrast: Contrast) -> list[Block]:
+    """The comparison as part of a page."""
+    rows = [
+        (
+            point.method,
+            f"{point.people:,}",
+            f"{point.epsilon:g}",
+            show(point.sd),
+            show(point.expected),
+        )
+        for point in contrast.points
+    ]
+    slopes = [
+        (
+            method,
+            f"{contrast.slope(method, 'people'):.2f}",
+            f"{contrast.slope(method, 'epsilon'):.2f}",
+        )
+        for method in (LAPLACE, RESPONSE)
+    ]
+    return [
+        Paragraph(
+            "Laplace noise is added once, to the total: its error does not grow with the number of "
+            "people. Randomized response adds noise to every answer, so the error of N people is "
+            "the square root of N times that of one person. Both errors shrink alike as epsilon "
+            "grows."
+        ),
+        picture(contrast),
+        PageTable(
+            "The exponents that fit the runs best",
+            ("Method", "Error grows with people to the power", "and with epsilon to the power"),
+            slopes,
+        ),
+        Note(
+            "This is the price of trusting nobody: as a share of all people, the error of "
+            "randomized response shrinks only with the square root of N, the error of a trusted "
+            "collector with N."
+        ),
+        PageTable(
+            "All points",
+            ("Method", "People", "Epsilon", "Error in runs", "By the formula"),
+            rows,
+            folded=True,
+        ),
+    ]
+
+
+def page(contrast: Contrast) -> str:
+    """The comparison as a page of its own."""
+    return render(
+        "Trusted or not: what the same epsilon costs",
+        [Heading("The error of one count"), *blocks(contrast)],
+        lead=_LEAD,
+        footer=f"Made by Sfumato {__version__} from runs on made-up people.",
+    )
