@@ -23,7 +23,6 @@ from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError, option
 from sfumato.filesystem import check_target, whole
 from sfumato.methods.local.catalogue import hyphened
-from sfumato.methods.local.confusable_text import skeleton
 from sfumato.methods.local.exact_epsilon import level, log
 from sfumato.methods.local.paper_coins import device, likelihood_ratio
 from sfumato.methods.local.signatures import KEY_BYTES, public_key, sign, verify
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.paper_coins import HandDevice
+
 
 FORMAT = 1
 MOST_CHOICES = 1000
@@ -386,3 +386,33 @@ def _no_round(where: str, why: str) -> SourceError:
         f"The round {where} cannot be read: {why.rstrip('.')}. Get it again from its collector, or "
         "declare one with 'sfumato survey new'.",
     )
+
+
+# Texts that people take for each other on a page, whatever a computer thinks of them.
+#
+# Two spellings of one letter, capitals, wide and narrow forms, spaces, and letters of other
+# alphabets
+# of the same shape are one to the eye. What is compared is a skeleton of a text, which nobody is
+# shown. The list of shapes is short: it holds the letters that whole words can be forged of.
+
+BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""What counts as a letter and shows nothing."""
+
+# Cyrillic, Greek and Armenian letters and figures, by the Latin letter whose shape they have,
+# small or capital.
+_SHAPES = str.maketrans(
+    "авеѕіїјкмнорстухԁԛԝһӏαβεζηικμνορτυχϲϳօ01|",
+    "abesiïjkmhopctyxdqwhlabezhikmnoptyxcjooll",
+)  # fmt: skip
+
+
+def skeleton(text: str) -> str:
+    """What the eye sees of a text: equal for texts that look the same."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    seen = (letter for letter in plain if not _unseen(letter))
+    return " ".join(unicodedata.normalize("NFKC", "".join(seen).translate(_SHAPES)).split())
+
+
+def _unseen(letter: str) -> bool:
+    """Whether it only chooses among forms of the letter before it, or shows nothing."""
+    return letter in BLANK or "\ufe00" <= letter <= "\ufe0f"

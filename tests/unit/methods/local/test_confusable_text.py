@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from sfumato.methods.local.confusable_text import skeleton
+from sfumato.methods.local.rounds import skeleton
 
 ALIKE = [
     ("yes", "yes"),
