@@ -20,7 +20,7 @@ from starlette.routing import Router
 
 from sfumato.console.app import console_pages
 from sfumato.errors import SfumatoError
-from sfumato.methods.local.round_folder import rounds_of
+from sfumato.methods.local.collection import rounds_of
 from sfumato.server import problem_json
 from sfumato.server.authorization import Caller, admitted, check_caller
 from sfumato.server.idempotency_key import request_id_of

@@ -7,23 +7,28 @@ kept. How many were rejected and why is public, as the estimate is.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.filesystem import write_text
 from sfumato.methods.local import oracle
 from sfumato.methods.local.batches import read_batch
 from sfumato.methods.local.report_store import Item, ReportStore
 from sfumato.methods.local.reports import from_wire
 from sfumato.methods.local.rounds import key_file, load_key, load_round, stamp, store_file
-from sfumato.methods.local.survey_estimate import SurveyEstimate
 from sfumato.methods.local.tickets import NONCE_BYTES, TicketOffice, digest_of, is_drawn, read
 from sfumato.privacy.noise.entropy import SystemEntropy
+from sfumato.report.display import Card, CardTable, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +38,9 @@ if TYPE_CHECKING:
 
     from sfumato.methods.local.mechanism import Oracle
     from sfumato.methods.local.report_store import StoredReports
+    from sfumato.methods.local.reports import ReportSketch
     from sfumato.methods.local.rounds import Round
+
 
 DEVICE, HAND = "device", "hand"
 """The ways in which a report can be made: by a program, or with coins and dice."""
@@ -234,3 +241,145 @@ def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray
 _PIECE = 1 << 20
 _MOST_READ = 10_000
 _FIELDS = {"ticket", "report", "way"}
+
+
+# What a survey found: the share of each choice with its error, and what was rejected.
+
+_WITHIN_95 = 1.959963984540054
+
+
+@dataclass(frozen=True, repr=False)
+class SurveyEstimate(Shown):
+    """Estimated shares of the choices among the people who answered.
+
+    A share is unbiased, so a rare choice may come out below 0. `sd` is that of the randomness of
+    reports alone: how well those who answered stand for others is not in it.
+    """
+
+    round: Round
+    n: int
+    rejected: Mapping[str, int]
+    closed: str | None
+    table: pa.Table
+    """Columns value, share, sd and bound95; without reports the last three are null."""
+
+    @classmethod
+    def of(
+        cls,
+        asked: Round,
+        sketches: Sequence[tuple[Oracle, ReportSketch]],
+        rejected: Mapping[str, int],
+        closed: str | None,
+    ) -> SurveyEstimate:
+        """Add up the numbers of people that each way of reporting estimates without bias."""
+        n = sum(sketch.n for _, sketch in sketches)
+        people, variance = np.zeros(len(asked.choices)), np.zeros(len(asked.choices))
+        for mechanism, sketch in sketches:
+            estimate = mechanism.estimate(sketch)
+            people += sketch.n * estimate["share"].to_numpy()
+            variance += (sketch.n * estimate["sd"].to_numpy()) ** 2
+        columns: dict[str, Any] = {"value": list(asked.choices)}
+        if n:
+            sd = np.sqrt(variance) / n
+            columns |= {"share": people / n, "sd": sd, "bound95": _WITHIN_95 * sd}
+        else:
+            missing = pa.nulls(len(asked.choices), pa.float64())
+            columns |= dict.fromkeys(("share", "sd", "bound95"), missing)
+        return cls(asked, n, dict(rejected), closed, pa.table(columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        rows = self.table.to_pylist()
+        return {
+            "round": self.round.id,
+            "question": self.round.question,
+            "n": self.n,
+            "rejected": sum(self.rejected.values()),
+            "rejected_by_reason": dict(sorted(self.rejected.items())),
+            "mechanism": self.round.mechanism,
+            "epsilon": float(self.round.epsilon),
+            "closed": self.closed,
+            "estimate": {
+                row["value"]: {name: row[name] for name in ("share", "sd", "bound95")}
+                for row in rows
+            },
+        }
+
+    def bars(self) -> list[tuple[str, float, float, float]]:
+        """Each choice with its share and where the truth is in 95 % of cases."""
+        return [
+            (
+                row["value"],
+                row["share"],
+                row["share"] - row["bound95"],
+                row["share"] + row["bound95"],
+            )
+            for row in self.table.to_pylist()
+            if row["share"] is not None and math.isfinite(row["share"])
+        ]
+
+    def save_report(self, path: Path, *, overwrite: bool = False) -> None:
+        """Write it as a page with its picture, that needs nothing but itself."""
+        from sfumato.methods.local.survey_page import ShownResult, result_report
+
+        shown = ShownResult(self.bars(), self.n, self.rejected, self.closed)
+        page = result_report(self.round.question, str(self.round.epsilon), shown)
+        write_text(path, page, overwrite=overwrite)
+
+    def _card(self) -> Card:
+        turned = sum(self.rejected.values())
+        rows = [
+            [row["value"], row["share"], row["bound95"]]
+            for row in self.table.slice(0, 10).to_pylist()
+        ]
+        return Card(
+            line=f"{self.n:,} answers to {self.round.question!r}, {turned:,} rejected",
+            facts={
+                "mechanism": self.round.mechanism,
+                "epsilon": str(self.round.epsilon),
+                "closed": self.closed or "no",
+            },
+            table=CardTable(
+                ("choice", "share", "95 % interval"),
+                rows,
+                hidden_rows=max(0, self.table.num_rows - 10),
+            ),
+        )
+
+
+# The rounds that lie in a folder, found by their ids.
+
+SURVEYS = "surveys"
+"""The folder of a vault in which its rounds lie."""
+
+
+class RoundFolder:
+    """Opens each round of a folder once; files that came later are found when asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, Lock()
+        self._seen: set[tuple[str, int, bool]] = set()
+        self._open: dict[str, Collection] = {}
+
+    def __call__(self, round_id: str) -> Collection | None:
+        """The round of an id, if there is one."""
+        with self._lock:
+            if round_id not in self._open:
+                self._look()
+            return self._open.get(round_id)
+
+    def _look(self) -> None:
+        for path in sorted(self._folder.glob("*.toml")):
+            file = (path.name, path.stat().st_mtime_ns, key_file(path).exists())
+            if file in self._seen:
+                continue
+            self._seen.add(file)
+            with suppress(SfumatoError):  # no round, or one without its key: none that answers here
+                collection = Collection(path)
+                self._open.setdefault(collection.round.id, collection)
+
+
+@cache
+def rounds_of(vault_folder: Path) -> RoundFolder:
+    """The rounds of a vault."""
+    return RoundFolder(vault_folder / SURVEYS)

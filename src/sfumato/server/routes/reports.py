@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.methods.local.round_folder import rounds_of
+from sfumato.methods.local.collection import rounds_of
 from sfumato.server import problem_json
 from sfumato.server.request_schemas import Input
 from sfumato.server.routing import JSON, Call, Reply, Route
