@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.methods.local import oracle
-from sfumato.methods.local.browser import script_facts
 from sfumato.methods.local.frequency_oracles import KAry
 from sfumato.methods.local.reports import to_wire
+from sfumato.methods.local.survey_page import script_facts
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:

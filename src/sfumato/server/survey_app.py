@@ -16,7 +16,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 
 from sfumato.errors import InternalError, SfumatoError
-from sfumato.methods.local.browser import chance_of_truth, script_facts
 from sfumato.methods.local.collection import DEVICE, HAND, REASONS
 from sfumato.methods.local.paper_coins import second_throw
 from sfumato.methods.local.report_store import RENEWED_EVERY
@@ -25,7 +24,9 @@ from sfumato.methods.local.survey_page import (
     ShownResult,
     ShownRound,
     ThrownByHand,
+    chance_of_truth,
     results_page,
+    script_facts,
     style,
     survey_page,
     thanks_page,

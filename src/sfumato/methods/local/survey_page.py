@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.methods.local.frequency_oracles import KAry
 from sfumato.report.bars import Bar, draw_bars
 from sfumato.report.blocks import KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.page import fill, render
@@ -18,7 +19,9 @@ from sfumato.text import dumps, share
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sfumato.methods.local.mechanism import Oracle
     from sfumato.report.blocks import Block
+
 
 SCRIPTS = ("mechanism.mjs", "survey.mjs")
 RENEWED_SECONDS = 15
@@ -210,3 +213,24 @@ def _fill_results(
 
 def _closing(result: ShownResult) -> str:
     return "" if result.closed is None else f": the round closed {result.closed}"
+
+
+# What the script of a survey's page must know of a mechanism: its exact chances as whole numbers.
+#
+# Whole numbers of 64 bits are beyond what JavaScript's numbers hold, so they travel as texts.
+
+
+def script_facts(mechanism: Oracle) -> dict[str, object]:
+    """The weights of a mechanism, by the names that `mechanism.mjs` reads."""
+    truth, lie = _browsers(mechanism).weights
+    return {"truth": str(truth), "lie": str(lie)}
+
+
+def chance_of_truth(mechanism: Oracle) -> float:
+    """How likely a report is the answer itself."""
+    return float(_browsers(mechanism).p)
+
+
+def _browsers(mechanism: Oracle) -> KAry:
+    assert isinstance(mechanism, KAry), "a round has a mechanism that browsers can do"
+    return mechanism
