@@ -54,7 +54,7 @@ def test_every_criterion_states_its_guarantee() -> None:
 
 def test_every_local_oracle_states_its_guarantee() -> None:
     # These only carry what others promise.
-    carriers = {"base.py:Oracle", "unary.py:UnaryEncoding", "means.py:MeanOracle"}
+    carriers = {"mechanism.py:Oracle", "frequency_oracles.py:UnaryEncoding", "means.py:MeanOracle"}
     assert missing("methods/local", "_draw", HEADINGS["privacy/mechanisms"][1]).keys() <= carriers
 
 

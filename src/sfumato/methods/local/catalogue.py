@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from sfumato.methods.local.mechanism import LocalMechanism, Oracle
 
 ORACLES: dict[str, tuple[str, str]] = {
-    "warner": ("k_ary_response", "Warner"),
-    "k-ary": ("k_ary_response", "KAry"),
-    "grid": ("grid", "DistanceGrid"),
-    "sue": ("unary", "SUE"),
-    "oue": ("unary", "OUE"),
+    "warner": ("frequency_oracles", "Warner"),
+    "k-ary": ("frequency_oracles", "KAry"),
+    "grid": ("locations", "DistanceGrid"),
+    "sue": ("frequency_oracles", "SUE"),
+    "oue": ("frequency_oracles", "OUE"),
     "rappor": ("rappor", "Rappor"),
-    "olh": ("olh", "OLH"),
-    "subset": ("subset", "SubsetSelection"),
-    "hadamard": ("hadamard", "HadamardResponse"),
-    "apple-cms": ("apple_cms", "AppleCMS"),
-    "apple-hcms": ("apple_hcms", "AppleHCMS"),
+    "olh": ("frequency_oracles", "OLH"),
+    "subset": ("frequency_oracles", "SubsetSelection"),
+    "hadamard": ("frequency_oracles", "HadamardResponse"),
+    "apple-cms": ("apple_sketches", "AppleCMS"),
+    "apple-hcms": ("apple_sketches", "AppleHCMS"),
     "longitudinal": ("longitudinal", "Longitudinal"),
 }
 """The module and the class of each."""
@@ -38,11 +38,11 @@ TASKS: dict[str, tuple[str, str]] = {
     "duchi": ("means", "Duchi"),
     "piecewise": ("means", "Piecewise"),
     "hybrid": ("means", "Hybrid"),
-    "marginals": ("coefficients", "MarginalOracle"),
+    "marginals": ("binary_marginals", "MarginalOracle"),
     "hierarchical": ("range_trees", "Hierarchical"),
-    "haar": ("haar", "Haar"),
-    "heavy-hitters": ("prefixes", "HeavyHitters"),
-    "planar-laplace": ("planar", "PlanarLaplace"),
+    "haar": ("range_trees", "Haar"),
+    "heavy-hitters": ("heavy_hitter_search", "HeavyHitters"),
+    "planar-laplace": ("locations", "PlanarLaplace"),
 }
 """Mechanisms for other questions, likewise."""
 
@@ -66,7 +66,7 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
     """An oracle by its name; `auto` chooses one and says why."""
     name = hyphened(name)
     arguments.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
-    module, kind = ORACLES.get(name, ("oracle_choice", "choose"))
+    module, kind = ORACLES.get(name, ("frequency_oracles", "choose"))
     maker = getattr(import_module(f"sfumato.methods.local.{module}"), kind)
     asked = signature(maker).parameters
     known = set(asked) - {"domain", "epsilon"}

@@ -92,13 +92,11 @@ class Contrast(Shown):
 
     def plot(self) -> Pictures:
         """The error by the number of people; a notebook shows it, `save` writes SVG."""
-        from sfumato.methods.local.central_comparison import picture
 
         return Pictures([picture(self)])
 
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write a page with the picture, the figures and what they mean."""
-        from sfumato.methods.local.central_comparison import page
 
         with whole(arguments.path(path, "path"), overwrite=overwrite) as temporary:
             temporary.write_text(page(self), encoding="utf-8")

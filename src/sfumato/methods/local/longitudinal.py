@@ -180,7 +180,6 @@ class Longitudinal(SupportOracle):
 
         The file remembers its lifetime; a longer one is taken only with `extend`.
         """
-        from sfumato.methods.local.longitudinal import open_diary
 
         return open_diary(self, path, lifetime, extend=extend)
 

@@ -1,6 +1,6 @@
 """Single places told with planar noise, beside a meter of what they give away together.
 
-A place is moved at random so that near places are hard to tell apart (`local.planar`). That is a
+A place is moved at random so that near places are hard to tell apart (`local.locations`). That is a
 promise about one place: n places of a person cost n times as much, and a path of them is not
 private. So every release comes with its meter, in words.
 """

@@ -63,7 +63,7 @@ def test_exact_digits_decide_as_floats_do(
     """The same digits lead to the same cell, whether one or all are decided by exact arithmetic."""
     oracle, places = made("0.7", "1/3", (40, 40)), np.tile(place, (200, 1))
     first = oracle.randomize(places, SeededEntropy(11)).rows
-    monkeypatch.setattr(planar, "_ROUNDING", 1e9)
+    monkeypatch.setattr(locations, "_ROUNDING", 1e9)
     assert (oracle.randomize(places, SeededEntropy(11)).rows == first).all()
 
 
