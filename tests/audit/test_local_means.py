@@ -78,7 +78,7 @@ def test_the_channel_realises_the_claim_and_no_more(name: str, epsilon: str, cla
     oracle = MADE[name][0](epsilon)
     channel: Channel = oracle.channel()
     assert channel.ratio is not None
-    assert oracle.level.allows(channel.ratio)
+    assert oracle.epsilon.allows(channel.ratio)
     assert channel.ratio == oracle.ratio
     assert channel.epsilon == pytest.approx(claim, abs=1e-7)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.locations import PlanarLaplace
 from sfumato.methods.local.longitudinal import Longitudinal
 from sfumato.methods.local.means import Duchi, HalfSpace, Window
@@ -67,14 +67,14 @@ def test_ours_are_not(size: int) -> None:
 
 def test_the_chance_of_odd_numbers_used_for_even_ones_is_caught() -> None:
     """E / (E + 1) for sets of unequal size: the smaller one is too likely, vector by vector."""
-    wrong = HalfSpace(2, HalfSpace.of(level(1), 1).chance)
+    wrong = HalfSpace(2, HalfSpace.of(read_epsilon(1), 1).chance)
     assert wrong.odds > 2 * math.e
-    assert not level(1).allows(wrong.odds)
+    assert not read_epsilon(1).allows(wrong.odds)
 
 
 def test_windows_of_unequal_width_are_caught() -> None:
     """Cutting windows off at the edge gives every amount another total."""
-    window = Window.of(level(1), 64)
+    window = Window.of(read_epsilon(1), 64)
 
     def cut(place: int) -> list[float]:
         weights = [float(one) for one in window.weights(window.point_count // 2)]

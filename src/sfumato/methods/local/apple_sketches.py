@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.draws import below, bit_sums, coins, happens
+from sfumato.methods.local.draws import below, coins, happens
 from sfumato.methods.local.frequency_oracles import (
     bits_channel,
     odds_of,
@@ -19,7 +19,13 @@ from sfumato.methods.local.frequency_oracles import (
     walsh_hadamard,
 )
 from sfumato.methods.local.hashing import PublicHashes
-from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for, tallied, total
+from sfumato.methods.local.mechanism import (
+    Channel,
+    Oracle,
+    check_channel_size,
+    exact_sum,
+    read_report_count,
+)
 from sfumato.methods.local.reports import Code, ReportLayout
 
 if TYPE_CHECKING:
@@ -85,7 +91,7 @@ class MeanSketch(Oracle):
         Values that share a column with it add an error that does not shrink with n. It depends
         on the sum of the squared shares of the `others`, which are taken for even ones unless told.
         """
-        people = people_of(n)
+        people = read_report_count(n)
         spread = (1 - share) ** 2 / (self.size - 1) if others is None else others
         pairs = max(people * spread - (1 - share), 0.0) / self.rows
         return self._per_person(share, pairs) / people
@@ -122,7 +128,7 @@ class AppleCMS(MeanSketch):
     name = "apple-cms"
 
     def _prepare(self) -> None:
-        self.odds = self.level.share(2).rational(_BITS)
+        self.odds = self.epsilon.share(2).rational(_BITS)
         self.flip = 1 / (1 + self.odds)
         self.layout = ReportLayout((Code("row", self.rows),), self.columns)
 
@@ -133,7 +139,7 @@ class AppleCMS(MeanSketch):
 
     def channel(self) -> Channel:
         """The matrix of chances, a column for each row and set of bits."""
-        room_for(self.size, self.rows << self.columns)
+        check_channel_size(self.size, self.rows << self.columns)
         by_row = []
         for row in range(self.rows):
             hashed = self.hashes.of(np.full(self.size, row), np.arange(self.size)).tolist()
@@ -154,16 +160,6 @@ class AppleCMS(MeanSketch):
         rows["row"], rows["bits"] = row, bits
         return rows
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return sums_by_code(rows["row"], rows["bits"], self.layout)
-
-    def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
-        return groups_by_code(rows["row"], times, bits, self.layout)
-
-    def possible(self, n: int, tally: IntArray) -> bool:
-        """Whether n reports can have these sums."""
-        return possible_by_code(n, tally)
-
     def _sums(self, sketch: ReportSketch) -> FloatArray:
         set_bits, people = sketch.tally[:, :-1].astype(np.float64), sketch.tally[:, -1:]
         contrast = float(1 - 2 * self.flip)
@@ -172,42 +168,6 @@ class AppleCMS(MeanSketch):
     def _per_person(self, share: float, pairs: float) -> float:
         m, c = self.columns, float((self.odds + 1) / (self.odds - 1))
         return (m / (m - 1)) ** 2 * (c * c - 1) / 4 + (1 - share + pairs) / (m - 1)
-
-
-def possible_by_code(n: int, tally: IntArray) -> bool:
-    """Whether the rows of n reports can have these bits, and so many people in the last column."""
-    people = tally[:, -1:]
-    return int(tally.min()) >= 0 and bool((tally <= people).all()) and total(people) == n
-
-
-def sums_by_code(codes: NDArray[Any], bits: NDArray[np.uint8], layout: ReportLayout) -> IntArray:
-    """For each code how often each bit was set, and in a last column how many reports it had."""
-    tally = _tally_of(layout)
-    people = np.bincount(codes, minlength=len(tally))
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(people)
-    tally[:, -1] = people
-    for code in np.flatnonzero(people).tolist():
-        own = order[ends[code] - people[code] : ends[code]]
-        tally[code, :-1] = bit_sums(bits[own], layout.width)
-    return tally
-
-
-def groups_by_code(
-    codes: NDArray[Any],
-    times: IntArray,
-    bits: IntArray | None,
-    layout: ReportLayout,
-) -> IntArray:
-    """The same from groups that an engine made."""
-    assert bits is not None
-    tally = _tally_of(layout)
-    tally[codes] = np.column_stack([bits, times])
-    return tally
-
-
-def _tally_of(layout: ReportLayout) -> IntArray:
-    return np.zeros((layout.codes[0].limit, layout.width + 1), dtype=np.int64)
 
 
 def _sized(value: object, name: str, least: int) -> int:
@@ -243,7 +203,7 @@ class AppleHCMS(MeanSketch):
                 "parameter_out_of_range",
                 f"columns must be a power of 2 for apple-hcms, not {self.columns:,}.",
             )
-        self.weights = odds_of(self.level, 2)
+        self.weights = odds_of(self.epsilon, 2)
         truth, lie = self.weights
         self.flip = Fraction(lie, truth + lie)
         codes = Code("row", self.rows), Code("column", self.columns), Code("sign", 2)
@@ -256,7 +216,7 @@ class AppleHCMS(MeanSketch):
 
     def channel(self) -> Channel:
         """The matrix of chances, a column for each row, column and sign."""
-        room_for(self.size, 2 * self.rows * self.columns)
+        check_channel_size(self.size, 2 * self.rows * self.columns)
         truth, lie = self.weights
         row = np.arange(self.rows)[:, None]
         column = np.arange(self.columns)
@@ -280,28 +240,15 @@ class AppleHCMS(MeanSketch):
         rows["sign"] = sign ^ happens(self.flip, count, entropy)
         return rows
 
-    def _cells(self, rows: NDArray[Any]) -> IntArray:
-        cell = rows["row"].astype(np.int64) * self.columns + rows["column"]
-        return np.asarray(2 * cell + rows["sign"])
-
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns))
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
+    def _tally(
+        self, rows: NDArray[Any], times: IntArray | None = None, bits: IntArray | None = None
     ) -> IntArray:
-        return self._signed(tallied(self._cells(rows), 2 * self.rows * self.columns, times))
-
-    def _signed(self, counts: IntArray) -> IntArray:
-        pairs = counts.reshape(self.rows, self.columns, 2)
-        return np.asarray(pairs[:, :, 0] - pairs[:, :, 1])
+        counts = super()._tally(rows, times, bits)
+        return np.asarray(counts[:, :, 0] - counts[:, :, 1])
 
     def possible(self, n: int, tally: IntArray) -> bool:
         """Whether n reports can have these sums: each counts 1 or -1 in one cell."""
-        return int(tally.min()) >= -n and int(tally.max()) <= n and total(np.abs(tally)) <= n
+        return int(tally.min()) >= -n and int(tally.max()) <= n and exact_sum(np.abs(tally)) <= n
 
     def _sums(self, sketch: ReportSketch) -> FloatArray:
         return walsh_hadamard(sketch.tally) / float(1 - 2 * self.flip)

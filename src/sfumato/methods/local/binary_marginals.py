@@ -20,9 +20,14 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.draws import below, happens
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of
-from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
+from sfumato.methods.local.mechanism import (
+    Channel,
+    LocalMechanism,
+    check_channel_size,
+    read_report_count,
+)
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card
 
@@ -62,7 +67,7 @@ class MarginalOracle(LocalMechanism):
         self, columns: Sequence[str], *, epsilon: Number | LocalEpsilon, width: int = 2
     ) -> None:
         self.columns = arguments.names(columns, "columns")
-        self.width, self.level = arguments.whole(width, "width"), level(epsilon)
+        self.width, self.epsilon = arguments.whole(width, "width"), read_epsilon(epsilon)
         count = len(self.columns)
         if len(set(self.columns)) < count or not 1 <= count <= MOST_COLUMNS:
             raise ParameterError(
@@ -82,12 +87,12 @@ class MarginalOracle(LocalMechanism):
                 f"most {MOST_SETS:,} are drawn from. Give a smaller width.",
             )
         self._masks = _masks(count, self.width)
-        truth, lie = odds_of(self.level, 2)
+        truth, lie = odds_of(self.epsilon, 2)
         self._truth = Fraction(truth, truth + lie)
         self.layout = ReportLayout((Code("set", self.sets), Code("odd", 2)))
         self.check_claim()
 
-    def _asked(self) -> dict[str, Any]:
+    def _declaration(self) -> dict[str, Any]:
         return {"columns": list(self.columns), "width": self.width}
 
     @property
@@ -98,7 +103,7 @@ class MarginalOracle(LocalMechanism):
     def channel(self) -> Channel:
         """The matrix of chances: rows are people's answers, as binary numbers."""
         people = 1 << len(self.columns)
-        room_for(people, 2 * self.sets)
+        check_channel_size(people, 2 * self.sets)
         odd = np.bitwise_count(np.arange(people)[:, None] & self._masks[None, :]) & 1
         near, far = self.ratio.numerator, self.ratio.denominator
         return Channel.of(
@@ -142,18 +147,6 @@ class MarginalOracle(LocalMechanism):
             )
         return np.asarray(answers.astype(np.int64) @ (1 << np.arange(column_count)))
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return self._count_groups(rows, None, None)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray | None,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        codes = 2 * rows["set"].astype(np.int64) + rows["odd"]
-        return tallied(codes, 2 * self.sets, times).reshape(self.sets, 2)
-
     @property
     def _factor(self) -> float:
         """What a bit of -1 or 1 stands for: c."""
@@ -165,7 +158,7 @@ class MarginalOracle(LocalMechanism):
         It is the largest that there can be.
         """
         size = 1 << self.width
-        return self._factor**2 * self.sets / people_of(n) * (size - 1) / size**2
+        return self._factor**2 * self.sets / read_report_count(n) * (size - 1) / size**2
 
     def marginal(self, sketch: ReportSketch, columns: Sequence[str]) -> pa.Table:
         """Estimate the table of some columns: their answers, share and sd.
@@ -226,13 +219,13 @@ class MarginalOracle(LocalMechanism):
     def _card(self) -> Card:
         people = 10_000
         line = (
-            f"{self.name} of {self.width} of {len(self.columns)} columns at epsilon {self.level}, "
-            f"{self.layout.dtype.itemsize} bytes a report"
+            f"{self.name} of {self.width} of {len(self.columns)} columns at epsilon "
+            f"{self.epsilon}, {self.layout.dtype.itemsize} bytes a report"
         )
         facts = {
             "columns": ", ".join(self.columns),
             "width": self.width,
-            "epsilon": str(self.level),
+            "epsilon": str(self.epsilon),
             f"sd of a cell from {people:,} reports": math.sqrt(self.variance(people)),
         }
         return Card(line, facts)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sfumato import __version__, arguments
 from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import Warner
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -125,7 +125,7 @@ def contrast(
     for name, values in (("epsilons", epsilons), ("people", people)):
         arguments.require(values, name, (list, tuple), "a list")
     levels, sizes = (
-        {level(epsilon) for epsilon in epsilons},
+        {read_epsilon(epsilon) for epsilon in epsilons},
         {arguments.whole(count, "people") for count in people},
     )
     small = [epsilon_level for epsilon_level in levels if float(epsilon_level) <= 1]

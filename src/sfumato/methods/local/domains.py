@@ -1,4 +1,8 @@
-"""What a person can answer: declared values, public, coded 0, 1, 2, ..."""
+"""What a person can answer: one of some declared values, or numbers between declared bounds.
+
+Domains are public. How a value is brought into its domain happens on the person's device and costs
+no privacy: only what is drawn afterwards leaves it.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,21 @@ import pyarrow.compute as pc
 
 from sfumato.arguments import shown
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import bounds, decimal_of
+from sfumato.exact_numbers import bounds, decimal_of, exact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from sfumato.arrays import BoolArray, FloatArray, IntArray
-    from sfumato.privacy.noise.entropy import Entropy
-
+    from sfumato.arrays import FloatArray, IntArray
 
 LARGEST_DOMAIN = 1 << 26
-"""A sketch has a 64-bit number for each value; beyond, find heavy hitters by prefixes instead."""
+"""A sketch has a 64-bit number for each value; larger domains are for heavy hitters."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """A domain of `size` values: the given ones, or 0, ..., size - 1."""
+    """A domain of `size` values, coded 0, 1, 2, ...: the given ones, or the codes themselves."""
 
     size: int
     values: tuple[Any, ...] | None = None
@@ -64,12 +66,10 @@ class Choices:
 
     def array(self) -> pa.Array:
         """The values, in the order of their codes."""
-        if self.values is None:
-            return pa.array(np.arange(self.size))
-        return pa.array(self.values)
+        return pa.array(np.arange(self.size) if self.values is None else self.values)
 
     def to_json(self) -> int | list[Any]:
-        """As it was declared."""
+        """The domain as it was declared."""
         return self.size if self.values is None else list(self.values)
 
 
@@ -84,11 +84,11 @@ def choices(domain: object) -> Choices:
             f"not {shown(domain)}.",
         )
     if isinstance(domain, int | np.integer):
-        return Choices(_sized(int(domain)))
+        return Choices(_check_size(int(domain)))
     return _listed(domain)
 
 
-def _sized(size: int) -> int:
+def _check_size(size: int) -> int:
     if not 2 <= size <= LARGEST_DOMAIN:
         raise ParameterError(
             "parameter_out_of_range",
@@ -106,7 +106,7 @@ def _listed(values: Sequence[Any]) -> Choices:
         )
     if len(set(values)) < len(values):
         raise ParameterError("round_invalid", "domain names a value twice: name every value once.")
-    return Choices(_sized(len(values)), tuple(values))
+    return Choices(_check_size(len(values)), tuple(values))
 
 
 def _arrow(values: object) -> pa.Array:
@@ -118,6 +118,7 @@ def _arrow(values: object) -> pa.Array:
 
 
 def _integers(values: object) -> IntArray:
+    """People's values where the domain is a number: integers, one for each person."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_numpy() if not values.null_count else None
     array = np.atleast_1d(np.asarray(values))
@@ -133,51 +134,39 @@ def _integers(values: object) -> IntArray:
     return array.astype(np.int64, copy=False)
 
 
-# Amounts that people hold: numbers between declared bounds, as parts of the way between them.
-#
-# How a value is brought between the bounds is its holder's affair and costs no privacy, whatever
-# it
-# does: only what is drawn afterwards leaves the device.
-
-FINE = 1 << 53
-"""Parts of a whole that float64 can tell apart."""
-
-
 @dataclass(frozen=True)
 class Amounts:
-    """Numbers from `low` to `high`, both declared and public."""
+    """Numbers from `low` to `high`."""
 
     low: Fraction
     high: Fraction
 
     @property
     def half(self) -> float:
-        """Half of the way from the lower bound to the upper: the unit in which means are made."""
+        """Half the distance of the bounds: the unit of amounts centred to [-1, 1]."""
         return float(self.high - self.low) / 2
 
     def fractions(self, values: FloatArray) -> FloatArray:
-        """Where values lie on the way, from 0 to 1; those outside the bounds at the nearer end."""
+        """The relative positions of values between the bounds, clipped to [0, 1]."""
         low, high = float(self.low), float(self.high)
         return np.asarray((values - low) / (high - low)).clip(0.0, 1.0)
 
     def back(self, centred: FloatArray | float) -> Any:
-        """Amounts from parts between -1 and 1."""
+        """The amounts of numbers centred to [-1, 1]."""
         return float(self.low) + self.half * (1 + np.asarray(centred))
 
     def centred(self, value: object) -> Fraction:
-        """An amount as a part between -1 and 1."""
-        from sfumato.exact_numbers import exact
-
+        """An amount clipped to the bounds and centred to [-1, 1], exactly."""
         clamped = min(max(exact(value, "value"), self.low), self.high)
         return 2 * (clamped - self.low) / (self.high - self.low) - 1
 
     def to_json(self) -> list[str]:
-        """Its ends, as they may be written again."""
+        """The bounds, as exact decimals."""
         return [decimal_of(self.low), decimal_of(self.high)]
 
 
 def amounts(declared: object) -> Amounts:
-    """Read declared bounds: (0, 100), say."""
+    """Read declared bounds, such as (0, 100)."""
     if isinstance(declared, Amounts):
         return declared
     if not isinstance(declared, list | tuple) or len(declared) != 2:
@@ -188,15 +177,15 @@ def amounts(declared: object) -> Amounts:
     return Amounts(*bounds(*declared))
 
 
-def numbers_of(values: object, columns: int) -> FloatArray:
-    """People's numbers as float64, a row for each; one that is missing is refused, not quoted."""
+def read_numbers(values: object, columns: int) -> FloatArray:
+    """People's numbers as float64, one row for each; a missing one is refused, not quoted."""
     if isinstance(values, pa.Table):
         values = [column.to_pylist() for column in values.columns]
         values = list(zip(*values, strict=True))
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         values = np.asarray(values)
     try:
-        array = np.asarray(values, dtype=np.float64) if _numeric(values) else np.array([np.nan])
+        array = np.asarray(values, dtype=np.float64) if _is_numeric(values) else np.array([np.nan])
     except (TypeError, ValueError, OverflowError):
         array = np.full((1, columns), np.nan)
     rows = array.reshape(-1, 1) if array.ndim < 2 and columns == 1 else np.atleast_2d(array)
@@ -208,17 +197,13 @@ def numbers_of(values: object, columns: int) -> FloatArray:
     return rows
 
 
-def _numeric(values: object) -> bool:
-    """Whether all of it are numbers: a text of digits or a truth value is none."""
+def _is_numeric(values: object) -> bool:
+    """Whether all values are numbers; a text of digits or a truth value is none."""
     if isinstance(values, list | tuple):
-        return all(map(_numeric, values))
+        return all(map(_is_numeric, values))
     if hasattr(values, "__array__") and not isinstance(values, np.generic):
         array = np.asarray(values)
-        return array.dtype.kind in "iuf" or (array.dtype.kind == "O" and _numeric(array.tolist()))
+        return array.dtype.kind in "iuf" or (
+            array.dtype.kind == "O" and _is_numeric(array.tolist())
+        )
     return isinstance(values, Real | Decimal) and not isinstance(values, bool)
-
-
-def occur(fractions: FloatArray, entropy: Entropy) -> BoolArray:
-    """True with each of these probabilities, which are taken to the nearest of 2^53 parts."""
-    drawn = entropy.words(fractions.size) >> np.uint64(11)
-    return np.asarray(drawn.reshape(fractions.shape) < np.rint(fractions * FINE).astype(np.uint64))

@@ -1,9 +1,9 @@
-"""The epsilon that one report claims, exactly: a rational number, or the logarithm of one.
+"""The claimed epsilon of one report, exactly: a rational number, or the logarithm of one.
 
-A client draws by whole numbers, so the odds e^epsilon of a channel have to be rational. They are
-rounded down, against us: what a report realises is never more than it claims and less by a part in
-2^40 or so. The logarithm of a rational, ln 3 for a fair coin's answer, has rational odds of its
-own and is met exactly. Decision `local-reports`.
+A client draws with integers, so the odds e^epsilon of a channel must be rational. They are rounded
+down: a report never realises more than its claimed epsilon, and less by about one part in 2^40. The
+logarithm of a rational number, such as ln 3 for a fair coin's answer, has rational odds and is
+realised exactly. Decision `local-reports`.
 """
 
 from __future__ import annotations
@@ -22,39 +22,41 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
 
 LARGEST = 20
-"""The largest epsilon of a report: beyond it the odds of a lie are below one in 4e8."""
+"""The largest epsilon of a report: above it a lie is less likely than one in 4e8."""
 
 SMALLEST = Fraction(1, 10**6)
-_LONGEST = 512  # bits of odds whose root is looked for
+# Roots are searched only of odds of at most this many bits.
+_MOST_ROOT_BITS = 512
 
 _LOGARITHM = re.compile(r"(?:log|ln)\s*\(?\s*([^()\s]+)\s*\)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class LocalEpsilon:
-    """An epsilon: `power` where it is rational, `odds` where e^epsilon is."""
+    """An epsilon: `power` if it is rational, `odds` if e^epsilon is. Exactly one of them is set."""
 
     power: Fraction | None = None
     odds: Fraction | None = None
 
     def share(self, count: int) -> LocalEpsilon:
-        """The epsilon of one of several parts that share it evenly."""
+        """The epsilon of each of `count` equal parts."""
         if count == 1:
             return self
         if self.power is not None:
             return LocalEpsilon(power=self.power / count)
         root = _root(self._odds, count)
-        # Without a rational root the epsilon of a part is that of a power just below it.
+        # Without a rational root a part gets a rational epsilon just below the exact one.
         return LocalEpsilon(odds=root) if root else LocalEpsilon(power=log_down(self._odds) / count)
 
     def rational(self, bits: int) -> Fraction:
-        """Odds of at most e^epsilon with a denominator of so many bits, or exactly e^epsilon."""
+        """Odds of at most e^epsilon, with a denominator of at most 2^bits."""
         if self.odds is not None and self.odds.denominator.bit_length() <= bits:
             return self.odds
         scale = Fraction(1 << bits)
         return Fraction((self._down(bits + 64) * scale).__floor__()) / scale
 
     def _down(self, bits: int) -> Fraction:
+        """A lower bound on e^epsilon of this precision."""
         return exp_down(self.power, bits) if self.power is not None else self._odds
 
     @property
@@ -63,57 +65,57 @@ class LocalEpsilon:
         return self.odds
 
     def allows(self, ratio: Fraction) -> bool:
-        """Whether a ratio of probabilities is at most e^epsilon: proven, not computed nearly."""
+        """Whether a ratio of probabilities is at most e^epsilon, proven by rational arithmetic."""
         return ratio <= self._down(512)
 
     @property
     def upper(self) -> Fraction:
-        """It, or a rational just above it: what is charged for a report."""
+        """A rational number at or just above it: the cost of a report."""
         return self.power if self.power is not None else log_up(self._odds)
 
     @property
     def lower(self) -> Fraction:
-        """It, or a rational just below it: what noise may be scaled by."""
+        """A rational number at or just below it: what noise may be scaled by."""
         return self.power if self.power is not None else log_down(self._odds)
 
     def __float__(self) -> float:
         if self.power is not None:
             return float(self.power)
-        # A quotient of long numbers may be no float, and its logarithm is.
+        # A quotient of long numbers may overflow a float; the difference of logarithms does not.
         return math.log(self._odds.numerator) - math.log(self._odds.denominator)
 
     def __str__(self) -> str:
-        """As it may be written again: 0.5, or log(3)."""
+        """The text that reads as the same epsilon: 0.5, or log(3)."""
         if self.power is not None:
             return decimal_of(self.power)
         return f"log({decimal_of(self._odds)})"
 
 
 def _root(odds: Fraction, count: int) -> Fraction | None:
-    """The root of odds, where it is rational and short."""
-    if max(odds.numerator, odds.denominator).bit_length() > _LONGEST:
+    """The root of odds if it is rational, else None."""
+    if max(odds.numerator, odds.denominator).bit_length() > _MOST_ROOT_BITS:
         return None
     roots = [round(number ** (1 / count)) for number in (odds.numerator, odds.denominator)]
     exact_root = Fraction(*roots)
     return exact_root if exact_root**count == odds else None
 
 
-def level(epsilon: Number | LocalEpsilon) -> LocalEpsilon:
+def read_epsilon(epsilon: Number | LocalEpsilon) -> LocalEpsilon:
     """Read the epsilon of a report: a number, `log(3)`, or the text of either."""
-    epsilon_read = epsilon if isinstance(epsilon, LocalEpsilon) else _read(epsilon)
-    # The first comparison is exact: float64 has no number for the largest texts of digits.
-    too_large = epsilon_read.lower > 2 * LARGEST or float(epsilon_read) > LARGEST
-    if not epsilon_read.upper >= SMALLEST or too_large:
+    checked = epsilon if isinstance(epsilon, LocalEpsilon) else _parse(epsilon)
+    # The first comparison is exact: long digits overflow float64.
+    too_large = checked.lower > 2 * LARGEST or float(checked) > LARGEST
+    if not checked.upper >= SMALLEST or too_large:
         raise ParameterError(
             "parameter_out_of_range",
             f"epsilon must be between {float(SMALLEST):g} and {LARGEST} for a report, "
-            f"not {float(min(epsilon_read.upper, Fraction(10**300))):g}. "
+            f"not {float(min(checked.upper, Fraction(10**300))):g}. "
             "Most surveys take 0.5 to 4.",
         )
-    return epsilon_read
+    return checked
 
 
-def _read(epsilon: object) -> LocalEpsilon:
+def _parse(epsilon: object) -> LocalEpsilon:
     spelled = _LOGARITHM.fullmatch(epsilon.strip()) if isinstance(epsilon, str) else None
     if spelled:
         return log(spelled[1])
@@ -121,10 +123,11 @@ def _read(epsilon: object) -> LocalEpsilon:
 
 
 def log(odds: Number) -> LocalEpsilon:
-    """The epsilon whose odds e^epsilon are this number, exactly: log(3) for an honest coin.
+    """The epsilon with exactly these odds e^epsilon.
 
-    A person who tosses a coin, answers truly on heads and by a second coin on tails, says the
-    truth with probability 3/4 and its opposite with 1/4: epsilon is the logarithm of 3.
+    `log(3)` is the epsilon of answering with two fair coins: truthfully on heads of the first, by
+    the second coin on tails. The truth is then reported with probability 3/4, its opposite with
+    1/4.
     """
     number = exact(odds, "odds")
     if number <= 1:

@@ -1,17 +1,25 @@
-"""Hashes x -> ((a x + b) mod P) mod g whose collisions have exactly the chance 1 / g.
+"""Hash functions of local mechanisms: fresh ones in each report, and public ones in a sketch.
 
-P is the least prime of at least the domain's size and g. For a not 0 and b uniform, two values go
-to an ordered pair of different residues, each pair alike, so that they collide with the same chance
+*Fresh hashes* x -> ((a x + b) mod P) mod g collide with probability exactly 1 / g. P is the least
+prime of at least the domain's size and g. For a not 0 and b uniform, two values go to an ordered
+pair of different residues, each pair equally likely, so that they collide with the same probability
 c for any two values; c is a little below 1 / g, because residues cannot repeat. With the small
-chance w = (1/g - c) / (1 - c) the factor a is 0 instead, and all values collide: together exactly
-1 / g. Nothing else of a hash matters to an estimate or to its variance.
+probability w = (1/g - c) / (1 - c) the factor a is 0 instead, and all values collide: together
+exactly 1 / g. Nothing else of a hash matters to an estimate or to its variance.
 
 *Supports of many reports at once.* Report (a, b, y) supports v when ((a v + b) mod P) mod g = y.
-With t = a v mod P this says: t + b < P and t = y - b (mod g), or t + b >= P and t = y - b + P
-(mod g). Along the t of one residue mod g either is a stretch. So a report adds 1 from the start of
-one residue's list to a place in it, and from a place in another's to its end: three entries of an
-array of differences for its a. Running sums give supports by t for each a, and reading them at
-a v mod P those by v: work of n + A k for A different factors, not n k. Decision `local-reports`.
+With t = a v mod P this is: t + b < P and t = y - b (mod g), or t + b >= P and t = y - b + P
+(mod g). Among the t of one residue mod g either condition is an interval. So a report adds 1 from
+the start of one residue's list up to an index, and from an index of another's to its end: three
+entries of an array of differences for its a. Running sums give supports by t for each a, and
+reading them at a v mod P gives those by v: work of n + A k for A different factors, not n k.
+
+*Public hashes* (a x^2 + b x + c mod P) mod m, P = 2^31 - 1, are the same in every program: a, b and
+c are read off SHA-256 of a public seed. Any three values are hashed independently, as a sketch's
+variance needs: lines a x + b make only pairs independent, and values in a row that collide with one
+would do so together.
+
+Decision `local-reports`.
 """
 
 from __future__ import annotations
@@ -30,19 +38,20 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.privacy.noise.entropy import Entropy
 
-
+# Cells of the tables of supports at once: it bounds memory, not results.
 _CELLS = 1 << 22
+_PUBLIC_PRIME = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class AffineHashes:
-    """The hashes of `size` values to `buckets` numbers."""
+    """The fresh hashes of `size` values to `buckets` numbers."""
 
     size: int
     buckets: int
     prime: int
     constant: Fraction
-    """The chance that the factor is 0."""
+    """The probability that the factor is 0."""
 
     @classmethod
     def to(cls, size: int, buckets: int) -> AffineHashes:
@@ -55,17 +64,17 @@ class AffineHashes:
         return cls(size, buckets, prime, constant)
 
     def draw(self, count: int, entropy: Entropy) -> tuple[IntArray, IntArray]:
-        """Factors and shifts of so many hashes, drawn independently of any value."""
+        """Draw the factors and shifts of `count` hashes, independently of any value."""
         factors = 1 + below(self.prime - 1, count, entropy)
         factors[happens(self.constant, count, entropy)] = 0
         return factors, below(self.prime, count, entropy)
 
     def of(self, values: IntArray, factors: IntArray, shifts: IntArray) -> IntArray:
-        """The hash of each value; the product fits 63 bits as both are below 2^31 and a few."""
+        """The hash of each value; the product fits 63 bits, as both factors are below 2^31."""
         return np.asarray((factors * values + shifts) % self.prime % self.buckets)
 
     def supports(self, factors: IntArray, shifts: IntArray, outputs: IntArray) -> IntArray:
-        """How many reports support each value."""
+        """Count the reports that support each value."""
         order = np.argsort(factors, kind="stable")
         factors, shifts, outputs = factors[order], shifts[order], outputs[order]
         different, starts = np.unique(factors, return_index=True)
@@ -81,11 +90,12 @@ class AffineHashes:
 
     @property
     def _length(self) -> int:
-        """Entries in the list of one residue: its places, and one behind them."""
+        """Entries in the list of one residue: its members, and one behind them."""
         return -(-self.prime // self.buckets) + 1
 
     @property
     def _row(self) -> int:
+        """Entries in the lists of all residues, for one factor."""
         return self.buckets * self._length
 
     def _support_counts(
@@ -95,11 +105,12 @@ class AffineHashes:
         shifts: IntArray,
         outputs: IntArray,
     ) -> IntArray:
+        """Count supports for some factors; `rank` is the index of each report's factor."""
         g, prime, length = self.buckets, self.prime, self._length
         turn = prime - shifts  # from this t on, t + b passes the prime
         before, after = (outputs - shifts) % g, (outputs - shifts + prime) % g
         row = rank * self._row
-        # The place of the first t >= turn of a residue r in its list is ceil((turn - r) / g).
+        # The index of the first t >= turn of a residue r in its list is ceil((turn - r) / g).
         enter = row + before * length
         leave = enter + np.maximum(-(-(turn - before) // g), 0)
         again = row + after * length + np.maximum(-(-(turn - after) // g), 0)
@@ -108,9 +119,9 @@ class AffineHashes:
         steps -= np.bincount(leave, minlength=cells)
         sums = np.cumsum(steps.reshape(-1, length), axis=1).reshape(len(factors), self._row)
         points = np.arange(prime)
-        by_place = sums[:, points % g * length + points // g]
+        by_point = sums[:, points % g * length + points // g]
         reached = factors[:, None] * np.arange(self.size) % prime
-        return np.asarray(np.take_along_axis(by_place, reached, axis=1).sum(axis=0))
+        return np.asarray(np.take_along_axis(by_point, reached, axis=1).sum(axis=0))
 
 
 def next_prime(least: int) -> int:
@@ -121,18 +132,8 @@ def next_prime(least: int) -> int:
     return candidate
 
 
-# Public hash functions that clients and collector share: (a x^2 + b x + c mod P) mod m.
-#
-# P = 2^31 - 1, and a, b, c are read off SHA-256 of a public seed, so that every program has the
-# same
-# ones. Any three values are hashed independently, as a sketch's variance needs: by lines a x + b,
-# which make pairs independent, values in a row that collide with one would do so together.
-
-_PRIME = (1 << 31) - 1
-
-
 class PublicHashes:
-    """So many functions from values to numbers below `buckets`."""
+    """Public hash functions from values to numbers below `buckets`."""
 
     def __init__(self, seed: int, count: int, buckets: int) -> None:
         self.buckets = buckets
@@ -141,11 +142,11 @@ class PublicHashes:
             for number in range(count)
         )
         hash_words = np.frombuffer(digests, dtype="<u8").reshape(count, 4)
-        # 64 bits make any residue alike but for a part in 2^33.
-        self._factors = (hash_words[:, :3] % np.uint64(_PRIME)).astype(np.int64)
+        # Of 64 bits every residue is equally likely but for a part in 2^33.
+        self._factors = (hash_words[:, :3] % np.uint64(_PUBLIC_PRIME)).astype(np.int64)
 
     def of(self, hash_numbers: IntArray, codes: IntArray) -> IntArray:
-        """The hash of each code by the function of each number; both may be broadcast."""
-        square, line, shift = (self._factors[hash_numbers, at] for at in range(3))
-        hashed = ((square * codes + line) % _PRIME * codes + shift) % _PRIME
+        """The hash of each code by the function of each number; both are broadcast."""
+        square, line, shift = (self._factors[hash_numbers, column] for column in range(3))
+        hashed = ((square * codes + line) % _PUBLIC_PRIME * codes + shift) % _PUBLIC_PRIME
         return np.asarray(hashed % self.buckets)

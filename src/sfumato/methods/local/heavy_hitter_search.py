@@ -24,20 +24,19 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, respond
-from sfumato.methods.local.mechanism import LocalMechanism, people_of
+from sfumato.methods.local.mechanism import LocalMechanism, read_report_count
 from sfumato.methods.local.reports import Code, ReportLayout, Reports, check_same
 from sfumato.report.display import Card
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.arrays import IntArray
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
-
-    Codes = NDArray[np.int64]
 
 
 PRIME = (1 << 31) - 1
@@ -79,7 +78,7 @@ class HeavyHitters(LocalMechanism):
         step: int = 2,
         text: bool = False,
     ) -> None:
-        self.level, self.bits = level(epsilon), arguments.whole(bits, "bits")
+        self.epsilon, self.bits = read_epsilon(epsilon), arguments.whole(bits, "bits")
         self.step, self.text = arguments.whole(step, "step"), arguments.flag(text, "text")
         self.start = min(self.bits, 10) if start is None else arguments.whole(start, "start")
         limits = (("bits", self.bits, 1, MOST_BITS), ("step", self.step, 1, 8))
@@ -97,8 +96,8 @@ class HeavyHitters(LocalMechanism):
         self.prefixes = [*range(self.start, self.bits, self.step), self.bits]
         """The length of prefix of each group of people."""
         self.chunks = -(-self.bits // CHUNK)
-        self.buckets = round(self.level.rational(32)) + 1
-        self.weights = odds_of(self.level, self.buckets)
+        self.buckets = round(self.epsilon.rational(32)) + 1
+        self.weights = odds_of(self.epsilon, self.buckets)
         truth, lie = self.weights
         self.p = Fraction(truth, truth + (self.buckets - 1) * lie)
         full, remainder = divmod(PRIME, self.buckets)
@@ -110,7 +109,7 @@ class HeavyHitters(LocalMechanism):
         self.layout = ReportLayout((*codes, Code("report", self.buckets)))
         self.check_claim()
 
-    def _asked(self) -> dict[str, Any]:
+    def _declaration(self) -> dict[str, Any]:
         facts = {"bits": self.bits, "start": self.start, "step": self.step}
         return {**facts, "text": self.text}
 
@@ -134,7 +133,7 @@ class HeavyHitters(LocalMechanism):
         rows["report"] = respond(total % self.buckets, self.buckets, self.weights, entropy)
         return rows
 
-    def _chunks(self, values: object) -> Codes:
+    def _chunks(self, values: object) -> IntArray:
         """The bits of each value, the first at the top, in chunks of 30."""
         size = -(-self.bits // 8)
         texts = [self._bytes(value, size) for value in _list(values)]
@@ -174,7 +173,12 @@ class HeavyHitters(LocalMechanism):
             )
         return raw[:size].decode(errors="ignore").encode()
 
-    def _count(self, rows: NDArray[Any]) -> NoReturn:  # noqa: ARG002
+    def _tally(
+        self,
+        rows: NDArray[Any],  # noqa: ARG002
+        times: IntArray | None = None,  # noqa: ARG002
+        bits: IntArray | None = None,  # noqa: ARG002
+    ) -> NoReturn:
         raise ParameterError(
             "estimate_not_possible",
             "Reports of heavy hitters have no sketch: which prefixes are counted is known only "
@@ -270,16 +274,16 @@ class HeavyHitters(LocalMechanism):
 
     def variance(self, n: int) -> float:
         """The variance of a rare value's share from n reports, of which each group has a part."""
-        return self._variance(people_of(n)) * len(self.prefixes)
+        return self._variance(read_report_count(n)) * len(self.prefixes)
 
     def _card(self) -> Card:
         people = 10_000
         kind = "texts" if self.text else "numbers"
-        line = f"frequent {kind} of {self.bits} bits at epsilon {self.level}"
+        line = f"frequent {kind} of {self.bits} bits at epsilon {self.epsilon}"
         facts = {
             "bits": self.bits,
             "groups of people": len(self.prefixes),
-            "epsilon": str(self.level),
+            "epsilon": str(self.epsilon),
             "bytes a report": self.layout.dtype.itemsize,
             f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
         }
@@ -298,7 +302,7 @@ def _list(values: object) -> list[Any]:
     raise ParameterError("parameter_type_wrong", "values must be a list, an array or a column.")
 
 
-def _cut(chunk: Codes, kept_bits: Codes) -> Codes:
+def _cut(chunk: IntArray, kept_bits: IntArray) -> IntArray:
     """A chunk with only its first bits; none where `kept` is 0 or less."""
     dropped_bits = CHUNK - np.clip(kept_bits, 0, CHUNK)
     return chunk >> dropped_bits << dropped_bits

@@ -13,10 +13,10 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, exact, not_negative, positive
-from sfumato.methods.local.domains import numbers_of
+from sfumato.methods.local.domains import read_numbers
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.mechanism import Channel, LocalMechanism, Oracle, people_of, tallied
+from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.mechanism import Channel, LocalMechanism, Oracle, read_report_count
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.privacy.accounting.elementary import exp_down, exp_up
 from sfumato.privacy.noise.planar import PlanarVectors
@@ -75,7 +75,8 @@ class DistanceGrid(Oracle):
         if self.size > _MOST_GRID_CELLS:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"A grid has at most {_MOST_GRID_CELLS:,} cells, not {self.size:,}: take larger cells.",
+                f"A grid has at most {_MOST_GRID_CELLS:,} cells, not {self.size:,}: take larger "
+                "cells.",
             )
         if self.columns is None:
             self.columns = math.isqrt(self.size)
@@ -90,11 +91,11 @@ class DistanceGrid(Oracle):
         self.layout = ReportLayout((Code("report", self.size),))
         self.scale = self._largest_scale() if self._wished is None else self._wished
         self._chances = self._weights(self.scale)
-        if not self.level.allows(self.ratio):
+        if not self.epsilon.allows(self.ratio):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"A scale of {float(self.scale):g} has epsilon {self.realised:.6g}, above the "
-                f"{self.level} that is claimed. Leave the scale out to have the largest.",
+                f"{self.epsilon} that is claimed. Leave the scale out to have the largest.",
             )
 
     def options(self) -> dict[str, Any]:
@@ -104,17 +105,17 @@ class DistanceGrid(Oracle):
     def _largest_scale(self) -> Fraction:
         """The largest scale, in whole steps, whose exact channel keeps to epsilon."""
         distances = np.sqrt(self._squares)
-        low, high = 0, int(2 * float(self.level) * _STEP)
+        low, high = 0, int(2 * float(self.epsilon) * _STEP)
         while low < high:  # floats find it, whole numbers confirm it
             middle = (low + high + 1) // 2
             chances = np.exp(-middle / _STEP * distances)
             chances /= chances.sum(axis=1, keepdims=True)
             ratio = (chances.max(axis=0) / chances.min(axis=0)).max()
             low, high = (
-                (middle, high) if math.log(ratio) <= float(self.level) else (low, middle - 1)
+                (middle, high) if math.log(ratio) <= float(self.epsilon) else (low, middle - 1)
             )
         back = 1
-        while low and not self.level.allows(_ratio(self._weights(Fraction(low, _STEP)))):
+        while low and not self.epsilon.allows(_ratio(self._weights(Fraction(low, _STEP)))):
             low, back = max(low - back, 0), 2 * back
         return Fraction(low, _STEP)
 
@@ -151,17 +152,6 @@ class DistanceGrid(Oracle):
         rows["report"] = np.searchsorted(self._ends, drawn, side="right") - codes * self.size
         return rows
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return tallied(rows["report"], self.size)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        return tallied(rows["report"], self.size, times)
-
     @cached_property
     def _inverse(self) -> FloatArray:
         """What turns shares of reports into shares of cells."""
@@ -178,7 +168,7 @@ class DistanceGrid(Oracle):
         remainder = (1 - share) / (self.size - 1)
         chances = self._chances / _TOTAL
         seen = remainder * chances.sum(axis=0) + (share - remainder) * chances
-        return float(((self._inverse**2 * seen).sum(axis=1) - share).max()) / people_of(n)
+        return float(((self._inverse**2 * seen).sum(axis=1) - share).max()) / read_report_count(n)
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
         seen = self._inverse**2 @ (sketch.tally / sketch.n)
@@ -246,7 +236,7 @@ class PlanarLaplace(LocalMechanism):
         epsilon: Number | LocalEpsilon,
         scale: Sequence[Number] = (1, 1),
     ) -> None:
-        self.level, self.step = level(epsilon), positive(step, "step")
+        self.epsilon, self.step = read_epsilon(epsilon), positive(step, "step")
         self.scale = tuple(positive(length, "scale") for length in _pair(scale, "scale"))
         """The length of one unit of each coordinate: of degrees, in metres, for example."""
         self.origin = tuple(exact(coordinate, "origin") for coordinate in _pair(origin, "origin"))
@@ -257,7 +247,7 @@ class PlanarLaplace(LocalMechanism):
                 f"cells must be how many there are eastwards and northwards, {MOST_CELLS:,} in "
                 "all at most. Take larger steps.",
             )
-        self._each = self.level.lower * self.step
+        self._each = self.epsilon.lower * self.step
         if not LEAST <= self._each <= MOST:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -274,7 +264,7 @@ class PlanarLaplace(LocalMechanism):
             )
         self.layout = ReportLayout((Code("east", self.cells[0]), Code("north", self.cells[1])))
 
-    def _asked(self) -> dict[str, Any]:
+    def _declaration(self) -> dict[str, Any]:
         return {
             "origin": [decimal_of(coordinate) for coordinate in self.origin],
             "step": decimal_of(self.step),
@@ -294,10 +284,10 @@ class PlanarLaplace(LocalMechanism):
     @property
     def realised(self) -> float:
         """The epsilon of a unit of distance, at most."""
-        return float(self.level)
+        return float(self.epsilon)
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        points = numbers_of(values, 2)
+        points = read_numbers(values, 2)
         rows = self.layout.empty(len(points))
         rows["east"], rows["north"] = self._report_cells(points, entropy).T
         return rows
@@ -349,21 +339,6 @@ class PlanarLaplace(LocalMechanism):
     def _last(self) -> tuple[int, int]:
         return self.cells[0] - 1, self.cells[1] - 1
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return self._tally(rows, None)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        return self._tally(rows, times)
-
-    def _tally(self, rows: NDArray[Any], times: IntArray | None) -> IntArray:
-        codes = rows["east"].astype(np.int64) * self.cells[1] + rows["north"]
-        return tallied(codes, math.prod(self.cells), times).reshape(self.cells)
-
     def reported(self, sketch: ReportSketch) -> pa.Table:
         """Where reports are: east, north (the middle of a cell) and how many.
 
@@ -390,17 +365,17 @@ class PlanarLaplace(LocalMechanism):
             raise ParameterError(
                 "parameter_out_of_range", "confidence must be between 0 and 1, as 0.95."
             )
-        return _quantile(confidence) / float(self.level.lower) + float(self.step) / math.sqrt(2)
+        return _quantile(confidence) / float(self.epsilon.lower) + float(self.step) / math.sqrt(2)
 
     def _card(self) -> Card:
         line = (
             f"places on {self.cells[0]:,} x {self.cells[1]:,} cells of {decimal_of(self.step)} "
-            f"at epsilon {self.level} for each unit"
+            f"at epsilon {self.epsilon} for each unit"
         )
         facts = {
             "cells": f"{self.cells[0]:,} x {self.cells[1]:,}",
             "side of a cell": decimal_of(self.step),
-            "epsilon of a unit": str(self.level),
+            "epsilon of a unit": str(self.epsilon),
             "half of all reports, at least, are within": self.radius(0.5),
             "95 %, at least, are within": self.radius(0.95),
         }

@@ -45,9 +45,9 @@ from sfumato import arguments
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SourceError
 from sfumato.filesystem import PATIENCE_SECONDS, acquire_lock, check_target, whole
 from sfumato.methods.local.draws import LARGEST_TOTAL
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, respond
-from sfumato.methods.local.mechanism import Channel, SupportOracle, room_for, tallied
+from sfumato.methods.local.mechanism import Channel, SupportOracle, check_channel_size
 from sfumato.methods.local.reports import Code, ReportLayout, Reports, check_same
 from sfumato.platform_support import locks
 from sfumato.privacy.accounting.elementary import log_up
@@ -92,20 +92,20 @@ class Longitudinal(SupportOracle):
         epsilon: Number | LocalEpsilon,
         forever: Number | LocalEpsilon,
     ) -> None:
-        self.forever = level(forever)
+        self.forever = read_epsilon(forever)
         super().__init__(domain, epsilon=epsilon)
 
     def _prepare(self) -> None:
-        if not float(self.level) < float(self.forever):
+        if not float(self.epsilon) < float(self.forever):
             raise ParameterError(
                 "parameter_out_of_range",
-                f"forever must be above epsilon {self.level}, because all reports tell more than "
+                f"forever must be above epsilon {self.epsilon}, because all reports tell more than "
                 f"one, not {self.forever}. Twice epsilon is usual.",
             )
         size = self.size
         self.permanent = odds_of(self.forever, size)
         first, kept_lie = _chances(self.permanent, size)
-        odds = self.level.rational(64)
+        odds = self.epsilon.rational(64)
         # The second round's odds r solve (p1 r + (k - 1) q1) / (p1 + q1 r + (k - 2) q1) = odds.
         numerator = odds * (first + (size - 2) * kept_lie) - (size - 1) * kept_lie
         second = numerator / (first - odds * kept_lie)
@@ -149,7 +149,7 @@ class Longitudinal(SupportOracle):
             raise ParameterError(
                 "parameter_out_of_range", f"reports must be at least 1, not {reports}."
             )
-        room_for(size, size**reports)
+        check_channel_size(size, size**reports)
         (truth, lie), (again, lie_again) = self.permanent, self.instant
         rows = [
             [
@@ -193,17 +193,6 @@ class Longitudinal(SupportOracle):
 
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         return self.tell(self.remember(codes, entropy), entropy).rows
-
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return tallied(rows["report"], self.size)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        return tallied(rows["report"], self.size, times)
 
 
 def _chances(weights: tuple[int, int], size: int) -> tuple[Fraction, Fraction]:
@@ -364,7 +353,7 @@ class Diary(Shown):
                 "Drawing them anew costs their epsilon again: do so by removing the file.",
             )
         check_same(record["made_by"], self.oracle.made_by, "Diaries")
-        settled = level(record["lifetime"])
+        settled = read_epsilon(record["lifetime"])
         self._check_lifetime(settled)
         longest = max(settled, self.lifetime, key=lambda lifetime: lifetime.lower)
         return _Memory({str(code): answer for code, answer in answers}, record["reports"], longest)
@@ -406,7 +395,7 @@ class Diary(Shown):
             "values answered about": self.used,
             "values allowed": self.most,
             "reports given": self.reports,
-            "epsilon of a report": str(self.oracle.level),
+            "epsilon of a report": str(self.oracle.epsilon),
             "epsilon of a value, for ever": str(self.oracle.forever),
             "epsilon of all reports, for any two histories": self.spent,
             "for histories of the same pattern": self.spent_same_pattern,
@@ -421,7 +410,7 @@ def open_diary(
     """The diary in a file, which need not be there yet."""
     file = arguments.path(path, "path")
     check_target(file, overwrite=True)
-    diary = Diary(oracle, file, level(lifetime), extend=arguments.flag(extend, "extend"))
+    diary = Diary(oracle, file, read_epsilon(lifetime), extend=arguments.flag(extend, "extend"))
     if diary.most < 1:
         raise ParameterError(
             "parameter_out_of_range",

@@ -19,345 +19,26 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.domains import amounts, numbers_of, occur
-from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens
-from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
+from sfumato.methods.local.domains import amounts, read_numbers
+from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens, occur
+from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.mechanism import (
+    Channel,
+    LocalMechanism,
+    check_channel_size,
+    read_report_count,
+)
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.report.display import Card
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
-
-    Signs = NDArray[np.bool_]
-
-
-THRESHOLD = 0.609352
-"""The epsilon below which windows do not help signs."""
-
-_COIN_BITS = 32
-
-
-class MeanOracle(LocalMechanism):
-    """One amount of each person, between declared bounds: its mean over all."""
-
-    counted_once = True
-
-    def __init__(
-        self, bounds: object, *, epsilon: Number | LocalEpsilon, cells: int = CELLS
-    ) -> None:
-        self.bounds, self.level = amounts(bounds), level(epsilon)
-        self.window = Window.of(self.level, arguments.whole(cells, "cells"))
-        self._prepare()
-        self.check_claim()
-
-    @abstractmethod
-    def _prepare(self) -> None:
-        """Settle the other chances and the layout of reports."""
-
-    def options(self) -> dict[str, Any]:
-        """How many cells there are."""
-        return {"cells": self.window.cells}
-
-    @abstractmethod
-    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        """A code for each amount, given as a part of the way between the bounds."""
-
-    @abstractmethod
-    def _answers(self) -> FloatArray:
-        """The unbiased part between -1 and 1 that each code stands for."""
-
-    @abstractmethod
-    def _variance(self, fraction: Fraction) -> Fraction:
-        """The variance of one answer of a person at a part between -1 and 1."""
-
-    @abstractmethod
-    def _spread(self, counts: FloatArray, mean: float) -> float:
-        """The mean variance of the answers, estimated from how often each code came."""
-
-    @abstractmethod
-    def channel(self) -> Channel:
-        """The exact matrix of chances: rows are the places that an amount can be brought to."""
-
-    def _asked(self) -> dict[str, Any]:
-        return {"bounds": self.bounds.to_json()}
-
-    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        fractions = self.bounds.fractions(numbers_of(values, 1)[:, 0])
-        rows = self.layout.empty(len(fractions))
-        rows["report"] = self._draw(fractions, entropy)
-        return rows
-
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return tallied(rows["report"], self.layout.codes[0].limit)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        return tallied(rows["report"], self.layout.codes[0].limit, times)
-
-    def variance(self, n: int, value: object = None) -> float:
-        """The variance of the mean from n reports of people who all hold this value.
-
-        Without a value it is the largest that there can be.
-        """
-        fractions = [Fraction(0), Fraction(1)] if value is None else [self.bounds.centred(value)]
-        return float(max(map(self._variance, fractions)) / people_of(n)) * self.bounds.half**2
-
-    def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the mean: a table of one row, mean and sd, in the unit of the amounts.
-
-        The mean is unbiased, so that it may lie outside of the bounds; `sd` is that of its error.
-        """
-        counts = self._own(sketch).tally.astype(np.float64)
-        mean = float(counts @ self._answers() / sketch.n)
-        spread = math.sqrt(self._spread(counts, mean) / sketch.n)
-        columns = {"mean": [float(self.bounds.back(mean))], "sd": [spread * self.bounds.half]}
-        return pa.table(columns)
-
-    def _card(self) -> Card:
-        low, high = self.bounds.to_json()
-        people = 10_000
-        line = f"{self.name} for amounts from {low} to {high} at epsilon {self.level}"
-        facts = {
-            "bounds": f"{low} to {high}",
-            "epsilon": str(self.level),
-            "bytes a report": self.layout.dtype.itemsize,
-            f"sd of the mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
-        }
-        return Card(line, facts)
-
-
-class Piecewise(MeanOracle):
-    """Say a place near the true amount e^epsilon times as often as any other.
-
-    *Guarantee*: epsilon-LDP: each of N answers has one of two chances, whose ratio is a rational of
-    at most e^epsilon, whatever the amount.
-    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
-    *Error*: Var = t^2 / (s - 1) + (s + 3) / (3 (s - 1)^2) for a report of an amount t between -1
-    and 1, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
-    *Edges*: N is 1024 cells unless given; amounts between two places are rounded at random.
-    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision
-    `local-methods`.
-    """
-
-    name = "piecewise"
-
-    def _prepare(self) -> None:
-        self.layout = ReportLayout((Code("report", self.window.cells),))
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two amounts, exactly."""
-        return self.window.odds
-
-    def channel(self) -> Channel:
-        """The matrix of chances: a window of likely cells for each place."""
-        room_for(self.window.point_count, self.window.cells)
-        return Channel.of(
-            [self.window.weights(position) for position in range(self.window.point_count)]
-        )
-
-    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        return self.window.draw(fractions, entropy)
-
-    def _answers(self) -> FloatArray:
-        return self.window.answers()
-
-    def _variance(self, fraction: Fraction) -> Fraction:
-        return self.window.variance(fraction)
-
-    def _spread(self, counts: FloatArray, mean: float) -> float:
-        square = float(counts @ self._answers() ** 2 / counts.sum())
-        return self.window.fixed_variance(mean, square)
-
-
-class Hybrid(MeanOracle):
-    """A window with probability 1 - e^(-epsilon/2), a sign otherwise; only signs for low epsilon.
-
-    *Guarantee*: epsilon-LDP: both mechanisms are, and which one is used is a coin of its own.
-    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
-    *Error*: at worst (s + 3) / (3 s (s - 1)) + (e^epsilon + 1)^2 / (s (e^epsilon - 1)^2) for a
-    report, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
-    *Edges*: below epsilon .609352 it is the mechanism of signs alone.
-    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision
-    `local-methods`.
-    """
-
-    name = "hybrid"
-
-    def _prepare(self) -> None:
-        self.signs = HalfSpace.of(self.level, 1)
-        # The coin depends on nobody, so that it may be rounded to any side.
-        share = -math.expm1(-float(self.level) / 2) if float(self.level) > THRESHOLD else 0.0
-        self.share = Fraction(round(share * (1 << _COIN_BITS)), 1 << _COIN_BITS)
-        self.layout = ReportLayout((Code("report", self.window.cells + 2),))
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two amounts, exactly."""
-        return max(self.window.odds, self.signs.odds) if self.share else self.signs.odds
-
-    def channel(self) -> Channel:
-        """The matrix of chances: cells, then the two signs."""
-        room_for(self.window.point_count, self.window.cells + 2)
-        last = self.window.point_count - 1
-        rows = []
-        for position in range(self.window.point_count):
-            windows = [self.share * Fraction(weight, self.window.total)
-                       for weight in self.window.weights(position)]  # fmt: skip
-            plus = (1 + Fraction(2 * position - last, last) / self.signs.size) / 2
-            rows.append([*windows, (1 - self.share) * (1 - plus), (1 - self.share) * plus])
-        return Channel.of(_over_one_denominator(rows))
-
-    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        windowed = happens(self.share, len(fractions), entropy)
-        signs = self.signs.draw(fractions[:, None], entropy)[:, 0]
-        return np.where(windowed, self.window.draw(fractions, entropy), self.window.cells + signs)
-
-    def _answers(self) -> FloatArray:
-        size = float(self.signs.size)
-        return np.append(self.window.answers(), [-size, size])
-
-    def _variance(self, fraction: Fraction) -> Fraction:
-        windows, signs = self.window.variance(fraction), self.signs.variance(fraction)
-        return self.share * windows + (1 - self.share) * signs
-
-    def _spread(self, counts: FloatArray, mean: float) -> float:
-        # The mean square of an answer is a t^2 + c, as for windows alone; c where t is 0.
-        square = float(counts @ self._answers() ** 2 / counts.sum())
-        at_end, at_zero = (float(self._variance(Fraction(n)) + n * n) for n in (1, 0))
-        truths = (square - at_zero) / (at_end - at_zero) if self.share else 0.0
-        return max(square - min(max(truths, mean * mean), 1.0), 0.0)
-
-
-class Duchi(LocalMechanism):
-    """The signs of all amounts of a person at once, from the half space of the true ones.
-
-    *Guarantee*: epsilon-LDP for all amounts of the person together: each vector of signs has one of
-    two chances, whose ratio is at most e^epsilon; for even numbers of amounts too.
-    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
-    *Error*: Var = B^2 - t^2 for a report of an amount t between -1 and 1; for one amount B is
-    (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
-    *Edges*: up to 64 amounts, all between the same bounds.
-    *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision
-    `local-methods`.
-    """
-
-    name = "duchi"
-
-    def __init__(
-        self,
-        bounds: object,
-        *,
-        epsilon: Number | LocalEpsilon,
-        columns: int | list[str] = 1,
-    ) -> None:
-        self.bounds, self.level = amounts(bounds), level(epsilon)
-        names = columns if isinstance(columns, int) else list(arguments.names(columns, "columns"))
-        if isinstance(names, list) and len(set(names)) < len(names):
-            raise ParameterError("parameter_out_of_range", "columns must name each amount once.")
-        self.columns = names
-        self.dimensions = (
-            len(names) if isinstance(names, list) else arguments.whole(names, "columns")
-        )
-        self.signs = HalfSpace.of(self.level, self.dimensions)
-        self.layout = ReportLayout((), self.dimensions)
-        self.check_claim()
-
-    def _asked(self) -> dict[str, Any]:
-        return {"bounds": self.bounds.to_json(), "columns": self.columns}
-
-    @property
-    def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two people, exactly."""
-        return self.signs.odds
-
-    def channel(self) -> Channel:
-        """The matrix of chances between vectors of signs, for people at the bounds."""
-        size = 1 << self.dimensions
-        room_for(size, size)
-        near = self.signs.odds.numerator, self.signs.odds.denominator
-        alike = np.bitwise_count(np.bitwise_xor.outer(np.arange(size), np.arange(size)))
-        agree = 2 * alike.astype(np.int64) < self.dimensions
-        return Channel.of(
-            [[near[0] if is_near else near[1] for is_near in row] for row in agree.tolist()]
-        )
-
-    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        fractions = self.bounds.fractions(numbers_of(values, self.dimensions))
-        rows = self.layout.empty(len(fractions))
-        rows["bits"] = np.packbits(self.signs.draw(fractions, entropy), axis=1, bitorder="little")
-        return rows
-
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        bits = np.unpackbits(rows["bits"], axis=1, count=self.dimensions, bitorder="little")
-        return np.asarray(bits.sum(axis=0, dtype=np.int64))
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],  # noqa: ARG002  reports have no codes
-        times: IntArray,  # noqa: ARG002
-        bits: IntArray | None,
-    ) -> IntArray:
-        assert bits is not None
-        return np.asarray(bits.sum(axis=0, dtype=np.int64))
-
-    def variance(self, n: int, value: object = None) -> float:
-        """The variance of a mean from n reports of people who all hold this value.
-
-        Without a value it is the largest that there can be.
-        """
-        fraction = Fraction(0) if value is None else self.bounds.centred(value)
-        return float(self.signs.variance(fraction) / people_of(n)) * self.bounds.half**2
-
-    def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the means: a table of column, mean and sd, in the unit of the amounts.
-
-        Means are unbiased, so that one may lie outside of the bounds. `sd` is that of the error
-        where all people are at their mean, and above it the more of them are at the bounds: how far
-        they are from their mean cannot be told from signs.
-        """
-        size = float(self.signs.size)
-        means = size * (2 * self._own(sketch).tally / sketch.n - 1)
-        spread = np.sqrt((size**2 - np.minimum(means**2, 1.0)) / sketch.n)
-        names = self.columns if isinstance(self.columns, list) else range(self.dimensions)
-        columns = {
-            "column": list(names),
-            "mean": self.bounds.back(means),
-            "sd": spread * self.bounds.half,
-        }
-        return pa.table(columns)
-
-    def _card(self) -> Card:
-        low, high = self.bounds.to_json()
-        people = 10_000
-        line = (
-            f"{self.name} for {self.dimensions} amounts from {low} to {high} "
-            f"at epsilon {self.level}"
-        )
-        facts = {
-            "amounts": self.dimensions,
-            "bounds": f"{low} to {high}",
-            "epsilon": str(self.level),
-            f"sd of a mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
-        }
-        return Card(line, facts)
-
-
-def _over_one_denominator(rows: list[list[Fraction]]) -> list[list[int]]:
-    """Fractions as whole weights over their common denominator."""
-    common = math.lcm(*(number.denominator for row in rows for number in row))
-    return [[int(number * common) for number in row] for row in rows]
 
 
 # Means of several amounts by one report of a sign each: the mechanism of Duchi and others.
@@ -392,7 +73,7 @@ class HalfSpace:
     """That of a vector that agrees, all of them together."""
 
     @classmethod
-    def of(cls, level: LocalEpsilon, dimensions: int) -> HalfSpace:
+    def of(cls, epsilon: LocalEpsilon, dimensions: int) -> HalfSpace:
         """The likeliest agreement whose odds are at most e^epsilon."""
         if not 1 <= dimensions <= MOST_DIMENSIONS:
             raise ParameterError(
@@ -401,7 +82,7 @@ class HalfSpace:
                 "person about some of them only, drawn at random.",
             )
         agreeing = _agreeing(dimensions)
-        odds = level.rational(96)
+        odds = epsilon.rational(96)
         chance = odds * agreeing / ((odds - 1) * agreeing + (1 << dimensions))
         if chance.denominator <= LARGEST_TOTAL:
             return cls(dimensions, chance)
@@ -427,11 +108,11 @@ class HalfSpace:
         disagreeing = (1 << d) - agreeing
         return 1 / (excess * (self.chance / agreeing - (1 - self.chance) / disagreeing))
 
-    def draw(self, fractions: FloatArray, entropy: Entropy) -> Signs:
+    def draw(self, fractions: FloatArray, entropy: Entropy) -> BoolArray:
         """Signs for people whose amounts lie at these parts of the way between the bounds."""
         truth = occur(fractions, entropy)
         agree = happens(self.chance, len(truth), entropy)
-        drawn = np.empty_like(truth)
+        drawn: BoolArray = np.empty_like(truth)
         undecided = np.arange(len(truth))
         while len(undecided):
             coins = _coins(len(undecided), self.dimensions, entropy)
@@ -452,7 +133,7 @@ def _agreeing(dimensions: int) -> int:
     return (1 << dimensions - 1) - half
 
 
-def _coins(count: int, width: int, entropy: Entropy) -> Signs:
+def _coins(count: int, width: int, entropy: Entropy) -> BoolArray:
     """Fair coins, a row of `width` for each of `count`."""
     drawn = entropy.words(-(-count * width // 64))
     return np.unpackbits(drawn.view(np.uint8))[: count * width].reshape(count, width).astype(bool)
@@ -482,17 +163,19 @@ class Window:
     odds: Fraction
 
     @classmethod
-    def of(cls, level: LocalEpsilon, cells: int = CELLS) -> Window:
+    def of(cls, epsilon: LocalEpsilon, cells: int = CELLS) -> Window:
         """The window of least variance, for odds of at most e^epsilon."""
         if not 4 <= cells <= 1 << 20:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"cells must be between 4 and {1 << 20:,}, not {cells:,}. 1024 is enough for most.",
             )
-        root = math.exp(float(level) / 2)
+        root = math.exp(float(epsilon) / 2)
         width = min(max(1, round(cells / (root + 1))), cells // 2)
-        room = LARGEST_TOTAL.bit_length() - 2 - cells.bit_length() - math.ceil(float(level) * 1.45)
-        return cls(cells, width, level.rational(min(40, room)))
+        room = (
+            LARGEST_TOTAL.bit_length() - 2 - cells.bit_length() - math.ceil(float(epsilon) * 1.45)
+        )
+        return cls(cells, width, epsilon.rational(min(40, room)))
 
     @property
     def point_count(self) -> int:
@@ -578,3 +261,303 @@ class Window:
 def _squares(count: int) -> int:
     """0^2 + 1^2 + ... + (count - 1)^2."""
     return (count - 1) * count * (2 * count - 1) // 6
+
+
+THRESHOLD = 0.609352
+"""The epsilon below which windows do not help signs."""
+
+_COIN_BITS = 32
+
+
+class MeanOracle(LocalMechanism):
+    """One amount of each person, between declared bounds: its mean over all."""
+
+    counted_once = True
+
+    def __init__(
+        self, bounds: object, *, epsilon: Number | LocalEpsilon, cells: int = CELLS
+    ) -> None:
+        self.bounds, self.epsilon = amounts(bounds), read_epsilon(epsilon)
+        self.window = Window.of(self.epsilon, arguments.whole(cells, "cells"))
+        self._prepare()
+        self.check_claim()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Settle the other chances and the layout of reports."""
+
+    def options(self) -> dict[str, Any]:
+        """How many cells there are."""
+        return {"cells": self.window.cells}
+
+    @abstractmethod
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        """A code for each amount, given as a part of the way between the bounds."""
+
+    @abstractmethod
+    def _answers(self) -> FloatArray:
+        """The unbiased part between -1 and 1 that each code stands for."""
+
+    @abstractmethod
+    def _variance(self, fraction: Fraction) -> Fraction:
+        """The variance of one answer of a person at a part between -1 and 1."""
+
+    @abstractmethod
+    def _spread(self, counts: FloatArray, mean: float) -> float:
+        """The mean variance of the answers, estimated from how often each code came."""
+
+    @abstractmethod
+    def channel(self) -> Channel:
+        """The exact matrix of chances: rows are the places that an amount can be brought to."""
+
+    def _declaration(self) -> dict[str, Any]:
+        return {"bounds": self.bounds.to_json()}
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        fractions = self.bounds.fractions(read_numbers(values, 1)[:, 0])
+        rows = self.layout.empty(len(fractions))
+        rows["report"] = self._draw(fractions, entropy)
+        return rows
+
+    def variance(self, n: int, value: object = None) -> float:
+        """The variance of the mean from n reports of people who all hold this value.
+
+        Without a value it is the largest that there can be.
+        """
+        fractions = [Fraction(0), Fraction(1)] if value is None else [self.bounds.centred(value)]
+        return (
+            float(max(map(self._variance, fractions)) / read_report_count(n)) * self.bounds.half**2
+        )
+
+    def estimate(self, sketch: ReportSketch) -> pa.Table:
+        """Estimate the mean: a table of one row, mean and sd, in the unit of the amounts.
+
+        The mean is unbiased, so that it may lie outside of the bounds; `sd` is that of its error.
+        """
+        counts = self._own(sketch).tally.astype(np.float64)
+        mean = float(counts @ self._answers() / sketch.n)
+        spread = math.sqrt(self._spread(counts, mean) / sketch.n)
+        columns = {"mean": [float(self.bounds.back(mean))], "sd": [spread * self.bounds.half]}
+        return pa.table(columns)
+
+    def _card(self) -> Card:
+        low, high = self.bounds.to_json()
+        people = 10_000
+        line = f"{self.name} for amounts from {low} to {high} at epsilon {self.epsilon}"
+        facts = {
+            "bounds": f"{low} to {high}",
+            "epsilon": str(self.epsilon),
+            "bytes a report": self.layout.dtype.itemsize,
+            f"sd of the mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
+        }
+        return Card(line, facts)
+
+
+class Piecewise(MeanOracle):
+    """Say a place near the true amount e^epsilon times as often as any other.
+
+    *Guarantee*: epsilon-LDP: each of N answers has one of two chances, whose ratio is a rational of
+    at most e^epsilon, whatever the amount.
+    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
+    *Error*: Var = t^2 / (s - 1) + (s + 3) / (3 (s - 1)^2) for a report of an amount t between -1
+    and 1, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
+    *Edges*: N is 1024 cells unless given; amounts between two places are rounded at random.
+    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision
+    `local-methods`.
+    """
+
+    name = "piecewise"
+
+    def _prepare(self) -> None:
+        self.layout = ReportLayout((Code("report", self.window.cells),))
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two amounts, exactly."""
+        return self.window.odds
+
+    def channel(self) -> Channel:
+        """The matrix of chances: a window of likely cells for each place."""
+        check_channel_size(self.window.point_count, self.window.cells)
+        return Channel.of(
+            [self.window.weights(position) for position in range(self.window.point_count)]
+        )
+
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        return self.window.draw(fractions, entropy)
+
+    def _answers(self) -> FloatArray:
+        return self.window.answers()
+
+    def _variance(self, fraction: Fraction) -> Fraction:
+        return self.window.variance(fraction)
+
+    def _spread(self, counts: FloatArray, mean: float) -> float:
+        square = float(counts @ self._answers() ** 2 / counts.sum())
+        return self.window.fixed_variance(mean, square)
+
+
+class Hybrid(MeanOracle):
+    """A window with probability 1 - e^(-epsilon/2), a sign otherwise; only signs for low epsilon.
+
+    *Guarantee*: epsilon-LDP: both mechanisms are, and which one is used is a coin of its own.
+    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
+    *Error*: at worst (s + 3) / (3 s (s - 1)) + (e^epsilon + 1)^2 / (s (e^epsilon - 1)^2) for a
+    report, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
+    *Edges*: below epsilon .609352 it is the mechanism of signs alone.
+    *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision
+    `local-methods`.
+    """
+
+    name = "hybrid"
+
+    def _prepare(self) -> None:
+        self.signs = HalfSpace.of(self.epsilon, 1)
+        # The coin depends on nobody, so that it may be rounded to any side.
+        share = -math.expm1(-float(self.epsilon) / 2) if float(self.epsilon) > THRESHOLD else 0.0
+        self.share = Fraction(round(share * (1 << _COIN_BITS)), 1 << _COIN_BITS)
+        self.layout = ReportLayout((Code("report", self.window.cells + 2),))
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two amounts, exactly."""
+        return max(self.window.odds, self.signs.odds) if self.share else self.signs.odds
+
+    def channel(self) -> Channel:
+        """The matrix of chances: cells, then the two signs."""
+        check_channel_size(self.window.point_count, self.window.cells + 2)
+        last = self.window.point_count - 1
+        rows = []
+        for position in range(self.window.point_count):
+            windows = [self.share * Fraction(weight, self.window.total)
+                       for weight in self.window.weights(position)]  # fmt: skip
+            plus = (1 + Fraction(2 * position - last, last) / self.signs.size) / 2
+            rows.append([*windows, (1 - self.share) * (1 - plus), (1 - self.share) * plus])
+        return Channel.of(_over_one_denominator(rows))
+
+    def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
+        windowed = happens(self.share, len(fractions), entropy)
+        signs = self.signs.draw(fractions[:, None], entropy)[:, 0]
+        return np.where(windowed, self.window.draw(fractions, entropy), self.window.cells + signs)
+
+    def _answers(self) -> FloatArray:
+        size = float(self.signs.size)
+        return np.append(self.window.answers(), [-size, size])
+
+    def _variance(self, fraction: Fraction) -> Fraction:
+        windows, signs = self.window.variance(fraction), self.signs.variance(fraction)
+        return self.share * windows + (1 - self.share) * signs
+
+    def _spread(self, counts: FloatArray, mean: float) -> float:
+        # The mean square of an answer is a t^2 + c, as for windows alone; c where t is 0.
+        square = float(counts @ self._answers() ** 2 / counts.sum())
+        at_end, at_zero = (float(self._variance(Fraction(n)) + n * n) for n in (1, 0))
+        truths = (square - at_zero) / (at_end - at_zero) if self.share else 0.0
+        return max(square - min(max(truths, mean * mean), 1.0), 0.0)
+
+
+class Duchi(LocalMechanism):
+    """The signs of all amounts of a person at once, from the half space of the true ones.
+
+    *Guarantee*: epsilon-LDP for all amounts of the person together: each vector of signs has one of
+    two chances, whose ratio is at most e^epsilon; for even numbers of amounts too.
+    *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
+    *Error*: Var = B^2 - t^2 for a report of an amount t between -1 and 1; for one amount B is
+    (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
+    *Edges*: up to 64 amounts, all between the same bounds.
+    *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision
+    `local-methods`.
+    """
+
+    name = "duchi"
+
+    def __init__(
+        self,
+        bounds: object,
+        *,
+        epsilon: Number | LocalEpsilon,
+        columns: int | list[str] = 1,
+    ) -> None:
+        self.bounds, self.epsilon = amounts(bounds), read_epsilon(epsilon)
+        names = columns if isinstance(columns, int) else list(arguments.names(columns, "columns"))
+        if isinstance(names, list) and len(set(names)) < len(names):
+            raise ParameterError("parameter_out_of_range", "columns must name each amount once.")
+        self.columns = names
+        self.dimensions = (
+            len(names) if isinstance(names, list) else arguments.whole(names, "columns")
+        )
+        self.signs = HalfSpace.of(self.epsilon, self.dimensions)
+        self.layout = ReportLayout((), self.dimensions)
+        self.check_claim()
+
+    def _declaration(self) -> dict[str, Any]:
+        return {"bounds": self.bounds.to_json(), "columns": self.columns}
+
+    @property
+    def ratio(self) -> Fraction:
+        """The largest ratio of the chances of a report between two people, exactly."""
+        return self.signs.odds
+
+    def channel(self) -> Channel:
+        """The matrix of chances between vectors of signs, for people at the bounds."""
+        size = 1 << self.dimensions
+        check_channel_size(size, size)
+        near = self.signs.odds.numerator, self.signs.odds.denominator
+        alike = np.bitwise_count(np.bitwise_xor.outer(np.arange(size), np.arange(size)))
+        agree = 2 * alike.astype(np.int64) < self.dimensions
+        return Channel.of(
+            [[near[0] if is_near else near[1] for is_near in row] for row in agree.tolist()]
+        )
+
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        fractions = self.bounds.fractions(read_numbers(values, self.dimensions))
+        rows = self.layout.empty(len(fractions))
+        rows["bits"] = np.packbits(self.signs.draw(fractions, entropy), axis=1, bitorder="little")
+        return rows
+
+    def variance(self, n: int, value: object = None) -> float:
+        """The variance of a mean from n reports of people who all hold this value.
+
+        Without a value it is the largest that there can be.
+        """
+        fraction = Fraction(0) if value is None else self.bounds.centred(value)
+        return float(self.signs.variance(fraction) / read_report_count(n)) * self.bounds.half**2
+
+    def estimate(self, sketch: ReportSketch) -> pa.Table:
+        """Estimate the means: a table of column, mean and sd, in the unit of the amounts.
+
+        Means are unbiased, so that one may lie outside of the bounds. `sd` is that of the error
+        where all people are at their mean, and above it the more of them are at the bounds: how far
+        they are from their mean cannot be told from signs.
+        """
+        size = float(self.signs.size)
+        means = size * (2 * self._own(sketch).tally / sketch.n - 1)
+        spread = np.sqrt((size**2 - np.minimum(means**2, 1.0)) / sketch.n)
+        names = self.columns if isinstance(self.columns, list) else range(self.dimensions)
+        columns = {
+            "column": list(names),
+            "mean": self.bounds.back(means),
+            "sd": spread * self.bounds.half,
+        }
+        return pa.table(columns)
+
+    def _card(self) -> Card:
+        low, high = self.bounds.to_json()
+        people = 10_000
+        line = (
+            f"{self.name} for {self.dimensions} amounts from {low} to {high} "
+            f"at epsilon {self.epsilon}"
+        )
+        facts = {
+            "amounts": self.dimensions,
+            "bounds": f"{low} to {high}",
+            "epsilon": str(self.epsilon),
+            f"sd of a mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
+        }
+        return Card(line, facts)
+
+
+def _over_one_denominator(rows: list[list[Fraction]]) -> list[list[int]]:
+    """Fractions as whole weights over their common denominator."""
+    common = math.lcm(*(number.denominator for row in rows for number in row))
+    return [[int(number * common) for number in row] for row in rows]

@@ -1,8 +1,8 @@
-"""What all local mechanisms share, whatever is estimated: reports, sketches, and their epsilon.
+"""The base classes of local mechanisms: randomize on a device, sum and estimate at a collector.
 
-A client calls `randomize`, and only what that gives leaves the device. A collector adds reports
-into sketches, sketches into one, and estimates from that. Both sides know the mechanism, which is
-public, and its exact chances. Decision `local-reports`.
+A client calls `randomize`, and only the report leaves the device. A collector sums reports up in
+sketches, adds sketches, and estimates from the sum. Both sides know the mechanism and its exact
+probabilities, which are public. Decision `local-reports`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import stored_name
 from sfumato.methods.local.domains import choices
-from sfumato.methods.local.exact_epsilon import level
-from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable
+from sfumato.methods.local.draws import bit_sums
+from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable_sketch
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
@@ -38,212 +39,28 @@ if TYPE_CHECKING:
     from sfumato.methods.local.reports import ReportLayout
     from sfumato.privacy.noise.entropy import Entropy
 
-
 VERSION = 1
-"""The version of what `to_json` and reports mean."""
+"""The version of the format of `to_json` and of reports."""
 
+CARD_PEOPLE = 10_000
+"""The number of reports for which a card states the error."""
 
-class LocalMechanism(Shown, ABC):
-    """A mechanism of one report for each person, with what a collector makes of many."""
-
-    name: ClassVar[str]
-    grouped: ClassVar[bool] = True
-    """Whether an engine can count its reports; else their rows are read."""
-    counted_once: ClassVar[bool] = False
-    """Whether each report counts in one cell of a tally, so that the cells add up to n."""
-    layout: ReportLayout
-    level: LocalEpsilon
-
-    @property
-    @abstractmethod
-    def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
-
-    @abstractmethod
-    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
-        """One row for each person's value."""
-
-    @abstractmethod
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        """Sums over valid rows."""
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],  # noqa: ARG002  for those whose reports an engine can count
-        times: IntArray,  # noqa: ARG002
-        bits: IntArray | None,  # noqa: ARG002
-    ) -> IntArray:
-        """The same sums from groups of rows with equal codes: how many rows, how often each bit."""
-        raise AssertionError(f"reports by {self.name} are not grouped")
-
-    @abstractmethod
-    def _asked(self) -> dict[str, Any]:
-        """What people are asked, as it was declared."""
-
-    def options(self) -> dict[str, Any]:
-        """What else was settled, by name."""
-        return {}
-
-    def check_claim(self) -> None:
-        """Make sure that no report realises more than is claimed."""
-        if not self.level.allows(self.ratio):
-            raise AssertionError(f"{self.name} realises more than it claims")
-
-    @property
-    def epsilon(self) -> LocalEpsilon:
-        """What a report claims."""
-        return self.level
-
-    @property
-    def realised(self) -> float:
-        """The epsilon that a report realises, by its exact chances, rounded up."""
-        return float(log_up(self.ratio))
-
-    def to_json(self) -> dict[str, Any]:
-        """All that another program needs to make or to read reports."""
-        return {
-            "mechanism": stored_name(self.name),
-            "version": VERSION,
-            **self._asked(),
-            "epsilon": str(self.level),
-            **self.options(),
-        }
-
-    @cached_property
-    def made_by(self) -> dict[str, Any]:
-        """What is written before its reports."""
-        return self.to_json()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LocalMechanism) and self.made_by == other.made_by
-
-    def __hash__(self) -> int:
-        return hash((self.name, str(self.level)))
-
-    def randomize(self, values: object, entropy: Entropy | None = None) -> Reports:
-        """Make a report for each value, from the system's random bytes unless others are given.
-
-        *Guarantee*: each report is epsilon-differentially private for the person whose value it
-        is made of, whoever reads it. Reporting twice costs twice.
-        """
-        rows = self._rows(values, entropy or SystemEntropy())
-        return Reports(self.made_by, self.layout, rows)
-
-    def _sent(self, rows: NDArray[Any]) -> BoolArray:
-        """Which rows the mechanism can send at all."""
-        return self.layout.valid(rows)
-
-    def can_send(self, rows: NDArray[Any]) -> BoolArray:
-        """Which rows, as the layout has them, the mechanism can send at all."""
-        return self._sent(rows)
-
-    def read(self, data: bytes) -> Reports:
-        """Read the bytes that a client sent or a file holds."""
-        from sfumato.methods.local.report_files import read_reports
-
-        return read_reports(self, data)
-
-    def sketch(self, reports: object) -> ReportSketch:
-        """Sum up reports: those of `randomize`, a table, or files of them.
-
-        Files end in .reports, .csv or .parquet; there may be a list of them. Tables are of Arrow
-        or pandas, or a reader of Arrow's batches. What cannot be a report is counted, not read.
-        """
-        if isinstance(reports, Reports):
-            check_same(self.made_by, reports.made_by, "Reports")
-            return self.sum_rows(reports.rows)
-        from sfumato.methods.local.report_files import feed
-
-        return feed(self, reports)
-
-    def sum_rows(self, rows: NDArray[Any], *, rejected: int = 0) -> ReportSketch:
-        """The sketch of rows as the layout has them; those that cannot be are rejected."""
-        sent = self._sent(rows)
-        valid_rows = rows if sent.all() else rows[sent]
-        lost = rejected + len(rows) - len(valid_rows)
-        return ReportSketch(self.made_by, len(valid_rows), lost, self._count(valid_rows))
-
-    def sum_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,
-        *,
-        rejected: int,
-    ) -> ReportSketch:
-        """The sketch of what an engine grouped by codes."""
-        if bits is None:  # where there are bits, they are sums here and no rows any more
-            sent = self._sent(rows)
-            rejected += int(times[~sent].sum())
-            rows, times = rows[sent], times[sent]
-        tally = self._count_groups(rows, times, bits)
-        return ReportSketch(self.made_by, int(times.sum()), rejected, tally)
-
-    def empty(self) -> ReportSketch:
-        """The sketch of no reports."""
-        return self.sum_rows(self.layout.empty(0))
-
-    def merge(self, sketches: Iterable[ReportSketch]) -> ReportSketch:
-        """The sum of sketches."""
-        return sum(sketches, start=self.empty())
-
-    def possible(self, n: int, tally: IntArray) -> bool:
-        """Whether n reports can have these sums: those of a damaged or forged sketch not."""
-        if len(tally.ravel()) == 0:
-            return True
-        within = int(tally.min()) >= 0 and int(tally.max()) <= n
-        return within and (not self.counted_once or total(tally) == n)
-
-    def _own(self, sketch: object) -> ReportSketch:
-        """Refuse a sketch from which this mechanism can estimate nothing."""
-        sketch_given: ReportSketch = arguments.require(
-            sketch, "sketch", ReportSketch, "a sketch of this oracle"
-        )
-        check_same(self.made_by, sketch_given.made_by, "Sketches")
-        if sketch_given.tally.shape != self.empty().tally.shape or not self.possible(
-            sketch_given.n, sketch_given.tally
-        ):
-            raise unreadable()
-        if sketch_given.n == 0:
-            raise SourceError(
-                "estimate_not_possible",
-                "There is no report to estimate from"
-                + (f"; {sketch_given.rejected:,} were rejected." if sketch_given.rejected else ".")
-                + " Collect some first.",
-            )
-        return sketch_given
-
-
-def total(counts: IntArray) -> int:
-    """The sum of counts, however large: a sum of 64 bits would wrap."""
-    low, high = counts & 0xFFFFFFFF, counts >> 32
-    return (int(high.sum()) << 32) + int(low.sum())
-
-
-def tallied(codes: NDArray[Any], size: int, times: IntArray | None = None) -> IntArray:
-    """How often each code came, in whole numbers, where each came so many times; once if None."""
-    if times is None:
-        return np.bincount(codes, minlength=size).astype(np.int64)
-    totals = np.zeros(size, dtype=np.int64)
-    np.add.at(totals, codes.astype(np.int64), times)
-    return totals
-
-
-# The channel of a mechanism as whole numbers, from which its epsilon is computed, not believed.
-
-MOST_CELLS = 1 << 21
+_MOST_CHANNEL_CELLS = 1 << 21
 
 
 @dataclass(frozen=True)
 class Channel:
-    """P(output y | input x) = weights[x, y] / total, exactly; rows are inputs."""
+    """P(output y | input x) = weights[x, y] / total, exactly; rows are inputs.
+
+    The realised epsilon of a mechanism is computed from this matrix, not taken from a formula.
+    """
 
     weights: NDArray[Any]
     total: int
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Channel:
-        """A channel of whole weights; each row must sum to the same total."""
+        """A channel of integer weights; each row must sum to the same total."""
         weights = np.array([list(row) for row in rows], dtype=object)
         totals = {int(sum(row)) for row in weights}
         assert len(totals) == 1, "the rows of a channel have one total"
@@ -251,9 +68,10 @@ class Channel:
 
     @property
     def ratio(self) -> Fraction | None:
-        """The largest ratio of the chances of an output between two inputs; None if unbounded."""
+        """The largest ratio of an output's probabilities between two inputs; None if unbounded."""
         low, high = self.weights.min(axis=0), self.weights.max(axis=0)
         sent = high > 0
+        # An output that one input never sends identifies the other inputs.
         if (low[sent] == 0).any():
             return None
         return max(
@@ -262,7 +80,7 @@ class Channel:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon that it realises, rounded up."""
+        """The realised epsilon, rounded up."""
         ratio = self.ratio
         if ratio is None:
             return float("inf")
@@ -273,44 +91,285 @@ class Channel:
         return np.array([[weight / self.total for weight in row] for row in self.weights.tolist()])
 
 
-def room_for(inputs: int, outputs: int) -> None:
-    """Refuse the matrix of a channel that would not fit."""
-    if inputs * outputs > MOST_CELLS:
+def check_channel_size(inputs: int, outputs: int) -> None:
+    """Refuse a channel matrix that would not fit in memory."""
+    if inputs * outputs > _MOST_CHANNEL_CELLS:
         raise ParameterError(
             "problem_too_large",
             f"The channel matrix would have {inputs:,} x {outputs:,} cells; at most "
-            f"{MOST_CELLS:,} are written out. Ask for the channel of a smaller domain: epsilon "
-            "does not depend on it.",
+            f"{_MOST_CHANNEL_CELLS:,} are written out. Ask for the channel of a smaller domain: "
+            "epsilon does not depend on it.",
         )
 
 
-# Frequency oracles: mechanisms over declared values that estimate the share of each.
-#
-# Decision `local-reports`.
+class LocalMechanism(Shown, ABC):
+    """A mechanism with one report for each person, and the estimate from many reports."""
+
+    name: ClassVar[str]
+    grouped: ClassVar[bool] = True
+    """Whether an engine can count its reports by GROUP BY; otherwise their rows are read."""
+    counted_once: ClassVar[bool] = False
+    """Whether each report counts in one cell of a tally, so that the cells sum to n."""
+    layout: ReportLayout
+    epsilon: LocalEpsilon
+    """The claimed epsilon of one report."""
+
+    @property
+    @abstractmethod
+    def ratio(self) -> Fraction:
+        """The largest ratio of a report's probabilities between two values, exactly."""
+
+    @abstractmethod
+    def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
+        """Draw one row for each person's value."""
+
+    @abstractmethod
+    def _declaration(self) -> dict[str, Any]:
+        """The declared question: domain, bounds or columns."""
+
+    def options(self) -> dict[str, Any]:
+        """The other settings, by name."""
+        return {}
+
+    def check_claim(self) -> None:
+        """Make sure that no report realises more than the claimed epsilon."""
+        if not self.epsilon.allows(self.ratio):
+            raise AssertionError(f"{self.name} realises more than it claims")
+
+    @property
+    def realised(self) -> float:
+        """The epsilon that a report realises, from its exact probabilities, rounded up."""
+        return float(log_up(self.ratio))
+
+    def to_json(self) -> dict[str, Any]:
+        """All that another program needs to make or to read reports."""
+        return {
+            "mechanism": stored_name(self.name),
+            "version": VERSION,
+            **self._declaration(),
+            "epsilon": str(self.epsilon),
+            **self.options(),
+        }
+
+    @cached_property
+    def made_by(self) -> dict[str, Any]:
+        """The header of its reports."""
+        return self.to_json()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalMechanism) and self.made_by == other.made_by
+
+    def __hash__(self) -> int:
+        return hash((self.name, str(self.epsilon)))
+
+    def randomize(self, values: object, entropy: Entropy | None = None) -> Reports:
+        """Make one report for each value.
+
+        *Guarantee*: each report is epsilon-differentially private for the person whose value it
+        is made of, whoever reads it. Reporting twice costs twice.
+
+        Parameters
+        ----------
+        values : list, array or column
+            One value for each person.
+        entropy : Entropy, optional
+            The source of randomness; the operating system by default.
+
+        Returns
+        -------
+        Reports
+            One report for each value, in the same order.
+
+        Raises
+        ------
+        ParameterError
+            If a value is not of the declared kind or domain; the value is not quoted.
+        """
+        rows = self._rows(values, entropy or SystemEntropy())
+        return Reports(self.made_by, self.layout, rows)
+
+    def can_send(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows the mechanism can send at all."""
+        return self.layout.valid(rows)
+
+    def read(self, data: bytes) -> Reports:
+        """Read the bytes that a client sent or a file holds."""
+        from sfumato.methods.local.report_files import read_reports
+
+        return read_reports(self, data)
+
+    def sketch(self, reports: object) -> ReportSketch:
+        """Sum up reports.
+
+        Parameters
+        ----------
+        reports : Reports, table, reader, path or list of paths
+            A table is of Arrow or pandas, a reader gives Arrow's batches, and files end in
+            .reports, .csv or .parquet.
+
+        Returns
+        -------
+        ReportSketch
+            The sums. Rows that cannot be reports of this mechanism are only counted, as rejected.
+
+        Raises
+        ------
+        SourceError
+            If the reports were made by another mechanism, or the source cannot be read.
+        """
+        if isinstance(reports, Reports):
+            check_same(self.made_by, reports.made_by, "Reports")
+            return self.sum_rows(reports.rows)
+        from sfumato.methods.local.report_files import sketch_source
+
+        return sketch_source(self, reports)
+
+    def sum_rows(self, rows: NDArray[Any], *, rejected: int = 0) -> ReportSketch:
+        """The sketch of rows of the layout; rows that cannot be sent are rejected."""
+        sent = self.can_send(rows)
+        valid_rows = rows if sent.all() else rows[sent]
+        rejected += len(rows) - len(valid_rows)
+        return ReportSketch(self.made_by, len(valid_rows), rejected, self._tally(valid_rows))
+
+    def sum_groups(
+        self,
+        rows: NDArray[Any],
+        times: IntArray,
+        bits: IntArray | None,
+        *,
+        rejected: int,
+    ) -> ReportSketch:
+        """The sketch of reports that an engine grouped by their codes.
+
+        Parameters
+        ----------
+        rows : array
+            One row for each group.
+        times : array of int
+            The number of reports in each group.
+        bits : array of int, optional
+            For each group, in how many reports each bit is set. The rows then hold no bits.
+        rejected : int
+            The number of rows that could not be reports.
+        """
+        if bits is None:
+            sent = self.can_send(rows)
+            rejected += int(times[~sent].sum())
+            rows, times = rows[sent], times[sent]
+        tally = self._tally(rows, times, bits)
+        return ReportSketch(self.made_by, int(times.sum()), rejected, tally)
+
+    def _tally(
+        self, rows: NDArray[Any], times: IntArray | None = None, bits: IntArray | None = None
+    ) -> IntArray:
+        """Sum valid rows, or groups of them as in `sum_groups`.
+
+        Reports of codes are counted by them; of bits, each bit is counted; of both, each bit by
+        code, with the number of reports of the code in a last column.
+        """
+        layout = self.layout
+        if not layout.width:
+            return tally_codes(rows, layout, times)
+        if not layout.codes:
+            return (
+                bit_sums(rows["bits"], layout.width)
+                if bits is None
+                else np.asarray(bits.sum(axis=0, dtype=np.int64))
+            )
+        codes = rows[layout.codes[0].name]
+        tally = np.zeros((layout.codes[0].limit, layout.width + 1), dtype=np.int64)
+        if times is not None and bits is not None:
+            tally[codes] = np.column_stack([bits, times])
+            return tally
+        people = np.bincount(codes, minlength=len(tally))
+        order = np.argsort(codes, kind="stable")
+        ends = np.cumsum(people)
+        tally[:, -1] = people
+        for code in np.flatnonzero(people).tolist():
+            own = order[ends[code] - people[code] : ends[code]]
+            tally[code, :-1] = bit_sums(rows["bits"][own], layout.width)
+        return tally
+
+    def empty(self) -> ReportSketch:
+        """The sketch of no reports."""
+        return self.sum_rows(self.layout.empty(0))
+
+    def merge(self, sketches: Iterable[ReportSketch]) -> ReportSketch:
+        """The sum of sketches."""
+        return sum(sketches, start=self.empty())
+
+    def possible(self, n: int, tally: IntArray) -> bool:
+        """Whether n reports can have these sums; a damaged or forged sketch may not."""
+        if not tally.size:
+            return True
+        if int(tally.min()) < 0:
+            return False
+        if self.layout.codes and self.layout.width:
+            people = tally[:, -1:]
+            return bool((tally <= people).all()) and exact_sum(people) == n
+        return int(tally.max()) <= n and (not self.counted_once or exact_sum(tally) == n)
+
+    def _own(self, sketch: object) -> ReportSketch:
+        """Refuse a sketch from which this mechanism can estimate nothing."""
+        checked: ReportSketch = arguments.require(
+            sketch, "sketch", ReportSketch, "a sketch of this oracle"
+        )
+        check_same(self.made_by, checked.made_by, "Sketches")
+        fits = checked.tally.shape == self.empty().tally.shape
+        if not fits or not self.possible(checked.n, checked.tally):
+            raise unreadable_sketch()
+        if checked.n == 0:
+            raise SourceError(
+                "estimate_not_possible",
+                "There is no report to estimate from"
+                + (f"; {checked.rejected:,} were rejected." if checked.rejected else ".")
+                + " Collect some first.",
+            )
+        return checked
+
+
+def exact_sum(counts: IntArray) -> int:
+    """The sum of counts of any size: a sum of 64 bits would wrap around."""
+    low, high = counts & 0xFFFFFFFF, counts >> 32
+    return (int(high.sum()) << 32) + int(low.sum())
+
+
+def tally_codes(rows: NDArray[Any], layout: ReportLayout, times: IntArray | None) -> IntArray:
+    """Count rows by their codes, one axis for each code; row i counts `times[i]`, or once."""
+    limits = [code.limit for code in layout.codes]
+    cells = np.zeros(len(rows), dtype=np.int64)
+    for code in layout.codes:
+        cells = cells * code.limit + rows[code.name].astype(np.int64)
+    if times is None:
+        return np.bincount(cells, minlength=math.prod(limits)).reshape(limits)
+    # Sums of integers: bincount would sum its weights as floats.
+    totals = np.zeros(math.prod(limits), dtype=np.int64)
+    np.add.at(totals, cells, times)
+    return totals.reshape(limits)
 
 
 class Oracle(LocalMechanism):
-    """A mechanism of one report for each person, over declared values, with its estimate."""
+    """A frequency oracle: it estimates the share of each declared value."""
 
     why: str = ""
-    """Why `auto` chose it, if it did."""
+    """The reason of `auto` for its choice."""
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
-        self.choices, self.level = choices(domain), level(epsilon)
+        self.choices, self.epsilon = choices(domain), read_epsilon(epsilon)
         self._prepare()
         self.check_claim()
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Settle the exact chances and the layout of reports."""
+        """Set the exact probabilities and the layout of reports."""
 
     @abstractmethod
     def channel(self) -> Channel:
-        """The exact matrix of chances, for a domain that is small enough."""
+        """The exact matrix of probabilities, for a domain that is small enough."""
 
     @abstractmethod
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
-        """One row for each code."""
+        """Draw one row for each code."""
 
     @abstractmethod
     def _shares(self, sketch: ReportSketch) -> FloatArray:
@@ -318,35 +377,55 @@ class Oracle(LocalMechanism):
 
     @abstractmethod
     def variance(self, n: int, share: float = 0.0) -> float:
-        """The variance of one share's estimate from n reports, where the true share is this.
+        """The variance of the estimate of one share.
 
-        It is that of the mechanism's draws alone, people being as they are.
+        It comes from the draws of the mechanism alone: people's values are fixed.
+
+        Parameters
+        ----------
+        n : int
+            The number of reports, at least 1.
+        share : float
+            The true share of the value.
         """
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         return self._draw(self.choices.codes(values), entropy)
 
-    def _asked(self) -> dict[str, Any]:
+    def _declaration(self) -> dict[str, Any]:
         return {"domain": self.domain}
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """The number of declared values."""
         return self.choices.size
 
     @property
     def domain(self) -> int | list[Any]:
-        """The values that a person can have: their list, or their number."""
+        """The declared values: their list, or their number."""
         return self.choices.to_json()
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the share of each value: a table of value, share and sd.
+        """Estimate the share of each value.
 
-        Shares are unbiased, so that a rare one may come out below 0; they are not made to sum
-        to 1. `sd` is the standard deviation of the share's error.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns value, share and sd, the standard deviation of the share's error. Shares are
+            unbiased: a rare one may come out below 0, and they need not sum to 1.
+
+        Raises
+        ------
+        SourceError
+            If the sketch is of another mechanism, damaged or without reports.
         """
         shares = self._shares(self._own(sketch))
-        variances = np.maximum(self._variances(sketch, shares), 0.0)  # a rounding may be below
+        variances = np.maximum(self._variances(sketch, shares), 0.0)  # rounding may go below 0
         return pa.table(
             {
                 "value": self.choices.array(),
@@ -356,30 +435,30 @@ class Oracle(LocalMechanism):
         )
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
-        """The variances after the data: at the estimated shares, as far as those are possible."""
-        known = np.clip(shares, 0.0, 1.0)
-        zero, full = self.variance(sketch.n, 0.0), self.variance(sketch.n, 1.0)
-        return zero + (full - zero) * known  # a variance is linear in the share
+        """The variances at the estimated shares, clipped to possible ones."""
+        possible_shares = np.clip(shares, 0.0, 1.0)
+        at_zero, at_one = self.variance(sketch.n, 0.0), self.variance(sketch.n, 1.0)
+        return at_zero + (at_one - at_zero) * possible_shares  # linear in the share
 
     def _card(self) -> Card:
+        report_bytes = self.layout.dtype.itemsize
         line = (
-            f"{self.name} over {self.size:,} values at epsilon {self.level}, "
-            f"reports of {self.layout.dtype.itemsize} bytes"
+            f"{self.name} over {self.size:,} values at epsilon {self.epsilon}, "
+            f"reports of {report_bytes} bytes"
         )
-        people = 10_000
         facts = {
             "values": self.size,
-            "epsilon": str(self.level),
-            "bytes a report": self.layout.dtype.itemsize,
-            f"sd of a share from {people:,} reports": math.sqrt(self.variance(people)),
+            "epsilon": str(self.epsilon),
+            "bytes a report": report_bytes,
+            f"sd of a share from {CARD_PEOPLE:,} reports": math.sqrt(self.variance(CARD_PEOPLE)),
         }
         return Card(line, facts, notes=(self.why,) if self.why else ())
 
 
 class SupportOracle(Oracle):
-    """An oracle whose report supports some values: the true one with chance p, another with q.
+    """An oracle whose report supports some values: the true one with probability p, others with q.
 
-    The share of a value is then (C/n - q) / (p - q), C the number of reports that support it.
+    The share of a value is estimated as (C/n - q) / (p - q), C the number of supporting reports.
     """
 
     p: Fraction
@@ -387,24 +466,20 @@ class SupportOracle(Oracle):
 
     def _shares(self, sketch: ReportSketch) -> FloatArray:
         gap = float(self.p - self.q)
-        return np.asarray((self._support(sketch) / sketch.n - float(self.q)) / gap)
-
-    def _support(self, sketch: ReportSketch) -> IntArray:
-        """How many reports support each value."""
-        return sketch.tally
+        return np.asarray((sketch.tally / sketch.n - float(self.q)) / gap)
 
     def variance(self, n: int, share: float = 0.0) -> float:
-        """The variance of one share's estimate from n reports, where the true share is this.
+        """The variance of the estimate of one share f from n reports.
 
-        q (1 - q) / (n (p - q)^2) + share (1 - p - q) / (n (p - q)), people being as they are.
+        q (1 - q) / (n (p - q)^2) + f (1 - p - q) / (n (p - q)), for fixed values of people.
         """
-        people, fraction = people_of(n), Fraction(share)
+        people, fraction = read_report_count(n), Fraction(share)
         gap = self.p - self.q
         variance = self.q * (1 - self.q) / gap**2 + fraction * (1 - self.p - self.q) / gap
         return float(variance / people)
 
 
-def people_of(n: object) -> int:
+def read_report_count(n: object) -> int:
     """Read a number of reports."""
     number = arguments.whole(n, "n")
     if number < 1:

@@ -23,9 +23,14 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import hyphened, make, stored_name
 from sfumato.methods.local.domains import Choices, choices
 from sfumato.methods.local.draws import below, happens
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
-from sfumato.methods.local.mechanism import Channel, LocalMechanism, people_of, room_for, tallied
+from sfumato.methods.local.mechanism import (
+    Channel,
+    LocalMechanism,
+    check_channel_size,
+    read_report_count,
+)
 from sfumato.methods.local.reports import Code, ReportLayout, ReportSketch
 from sfumato.privacy.estimation.trees import BoxTree, LeastSquares
 from sfumato.report.display import Card
@@ -70,7 +75,7 @@ class RangeOracle(LocalMechanism):
     def variance(self, n: int, length: int = 1) -> float:
         """The variance of a range of so many values from n reports, at most."""
 
-    def _asked(self) -> dict[str, Any]:
+    def _declaration(self) -> dict[str, Any]:
         return {"domain": self.choices.to_json()}
 
     def _of_length(self, length: int) -> IntArray:
@@ -129,12 +134,12 @@ class RangeOracle(LocalMechanism):
     def _card(self) -> Card:
         people, half = 10_000, max(1, self.choices.size // 2)
         line = (
-            f"{self.name} over {self.choices.size:,} ordered values at epsilon {self.level}, "
+            f"{self.name} over {self.choices.size:,} ordered values at epsilon {self.epsilon}, "
             f"{self.layout.dtype.itemsize} bytes a report"
         )
         facts = {
             "values": self.choices.size,
-            "epsilon": str(self.level),
+            "epsilon": str(self.epsilon),
             "bytes a report": self.layout.dtype.itemsize,
             f"sd of half of the values from {people:,} reports": math.sqrt(
                 self.variance(people, half)
@@ -166,7 +171,7 @@ class Hierarchical(RangeOracle):
         fanout: int = 4,
         oracle: str = "olh",
     ) -> None:
-        self.choices, self.level = ordered(domain), level(epsilon)
+        self.choices, self.epsilon = ordered(domain), read_epsilon(epsilon)
         self.fanout, self.oracle = arguments.whole(fanout, "fanout"), hyphened(oracle)
         arguments.one_of(self.oracle, "oracle", LEVELS)
         if not 2 <= self.fanout <= self.choices.size:
@@ -181,7 +186,7 @@ class Hierarchical(RangeOracle):
         self.lengths = lengths[::-1]
         """How many values a block of each level has, the largest first."""
         sizes = [-(-self.choices.size // length) for length in self.lengths]
-        self.oracles = [make(self.oracle, size, self.level, {}) for size in sizes]
+        self.oracles = [make(self.oracle, size, self.epsilon, {}) for size in sizes]
         self.layout = _joined([oracle.layout for oracle in self.oracles])
         self.check_claim()
 
@@ -225,7 +230,8 @@ class Hierarchical(RangeOracle):
             valid &= ~rows["bits"][:, size:].any(axis=1)
         return inner_rows, valid
 
-    def _sent(self, rows: NDArray[Any]) -> BoolArray:
+    def can_send(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows the oracle of their level can send."""
         sent = self.layout.valid(rows)
         for depth, oracle in enumerate(self.oracles):
             chosen = np.flatnonzero(sent & (rows["level"] == depth))
@@ -233,22 +239,19 @@ class Hierarchical(RangeOracle):
             sent[chosen] = valid & oracle.can_send(inner)
         return sent
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        sketches = []
-        for depth, oracle in enumerate(self.oracles):
-            inner, _ = self._inner(rows[rows["level"] == depth], depth)
-            sketch = oracle.sum_rows(inner)
-            sketches += [np.array([sketch.n]), sketch.tally.ravel()]
-        return np.concatenate(sketches)
-
-    def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
-        sketches = []
+    def _tally(
+        self, rows: NDArray[Any], times: IntArray | None = None, bits: IntArray | None = None
+    ) -> IntArray:
+        tallies = []
         for depth, oracle in enumerate(self.oracles):
             chosen = rows["level"] == depth
             inner, valid = self._inner(rows[chosen], depth)
-            sketch = oracle.sum_groups(inner[valid], times[chosen][valid], bits, rejected=0)
-            sketches += [np.array([sketch.n]), sketch.tally.ravel()]
-        return np.concatenate(sketches)
+            if times is None:
+                sketch = oracle.sum_rows(inner)
+            else:
+                sketch = oracle.sum_groups(inner[valid], times[chosen][valid], bits, rejected=0)
+            tallies += [np.array([sketch.n]), sketch.tally.ravel()]
+        return np.concatenate(tallies)
 
     def possible(self, n: int, tally: IntArray) -> bool:
         """Whether n reports can have these sums: those of each level by its oracle."""
@@ -318,7 +321,7 @@ class Hierarchical(RangeOracle):
 
         It is reckoned with equally many people on every level, whose shares are small.
         """
-        count, ends = people_of(n), self._of_length(length)
+        count, ends = read_report_count(n), self._of_length(length)
         variances = (
             np.array([oracle.variance(1) for oracle in self.oracles]) * len(self.oracles) / count
         )
@@ -416,9 +419,9 @@ class Haar(RangeOracle):
     counted_once = True
 
     def __init__(self, domain: object, *, epsilon: Number | LocalEpsilon) -> None:
-        self.choices, self.level = ordered(domain), level(epsilon)
+        self.choices, self.epsilon = ordered(domain), read_epsilon(epsilon)
         self.levels = max(1, (self.choices.size - 1).bit_length())
-        truth, lie = odds_of(self.level, 2)
+        truth, lie = odds_of(self.epsilon, 2)
         self._truth = Fraction(truth, truth + lie)
         # Level l has 2^l intervals, hence 2^l rows; rows of all levels are numbered 2^l, 2^l + 1...
         self.layout = ReportLayout((Code("row", 1 << self.levels), Code("odd", 2)))
@@ -431,7 +434,7 @@ class Haar(RangeOracle):
 
     def channel(self) -> Channel:
         """The matrix of chances: rows are values, columns a row of a level and a bit."""
-        room_for(self.choices.size, 2 << self.levels)
+        check_channel_size(self.choices.size, 2 << self.levels)
         near, far = self.ratio.numerator, self.ratio.denominator
         matrix = []
         for value in range(self.choices.size):
@@ -462,23 +465,9 @@ class Haar(RangeOracle):
         drawn["odd"] = self._odd(codes, depth, rows) ^ lies
         return drawn
 
-    def _sent(self, rows: NDArray[Any]) -> BoolArray:
+    def can_send(self, rows: NDArray[Any]) -> BoolArray:
+        """Which rows name a row of some level: the number 0 is of none."""
         return self.layout.valid(rows) & (rows["row"] > 0)
-
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return self._tally(rows, None)
-
-    def _count_groups(
-        self,
-        rows: NDArray[Any],
-        times: IntArray,
-        bits: IntArray | None,  # noqa: ARG002  reports have no bits
-    ) -> IntArray:
-        return self._tally(rows, times)
-
-    def _tally(self, rows: NDArray[Any], times: IntArray | None) -> IntArray:
-        codes = 2 * rows["row"].astype(np.int64) + rows["odd"]
-        return tallied(codes, 2 << self.levels, times).reshape(-1, 2)
 
     @property
     def _factor(self) -> float:
@@ -516,7 +505,7 @@ class Haar(RangeOracle):
 
         It is reckoned with equally many people on every level.
         """
-        count = people_of(n)
+        count = read_report_count(n)
         ends = self._of_length(length)
         total = np.zeros(len(ends))
         for depth in range(self.levels):

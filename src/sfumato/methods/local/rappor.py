@@ -10,11 +10,10 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, probability
-from sfumato.methods.local.apple_sketches import groups_by_code, possible_by_code, sums_by_code
 from sfumato.methods.local.draws import below, coins, happens
 from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
-from sfumato.methods.local.mechanism import Channel, Oracle, people_of, room_for
+from sfumato.methods.local.mechanism import Channel, Oracle, check_channel_size, read_report_count
 from sfumato.methods.local.reports import Code, ReportLayout, Reports
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -97,7 +96,7 @@ class Rappor(Oracle):
                 f"{self.cohorts} cohorts of {self.bits} bits over {self.size:,} values do not fit: "
                 f"their product may be {_MOST_CELLS:,} at most. Use 'olh' for so many values.",
             )
-        self.odds = self.level.share(2 * self.hashes).rational(_BITS)
+        self.odds = self.epsilon.share(2 * self.hashes).rational(_BITS)
         self.f = 2 / (1 + self.odds)
         self.often = self.f * (self.p + self.q) / 2 + (1 - self.f) * self.q
         self.seldom = self.f * (self.p + self.q) / 2 + (1 - self.f) * self.p
@@ -135,7 +134,7 @@ class Rappor(Oracle):
         return self._channel(self.often, self.seldom)
 
     def _channel(self, often: Fraction, seldom: Fraction) -> Channel:
-        room_for(self.size, self.cohorts << self.bits)
+        check_channel_size(self.size, self.cohorts << self.bits)
         channels = [
             bits_channel([[often if bit else seldom for bit in row] for row in filters])
             for filters in (self._filters[cohort].T.tolist() for cohort in range(self.cohorts))
@@ -176,16 +175,6 @@ class Rappor(Oracle):
         values = codes if self.choices.values is None else self.choices.array().take(codes)
         return self.again(self.permanent(values, entropy), entropy).rows
 
-    def _count(self, rows: NDArray[Any]) -> IntArray:
-        return sums_by_code(rows["cohort"], rows["bits"], self.layout)
-
-    def _count_groups(self, rows: NDArray[Any], times: IntArray, bits: IntArray | None) -> IntArray:
-        return groups_by_code(rows["cohort"], times, bits, self.layout)
-
-    def possible(self, n: int, tally: IntArray) -> bool:
-        """Whether n reports can have these sums."""
-        return possible_by_code(n, tally)
-
     @cached_property
     def _filters(self) -> FloatArray:
         """Which bits of each cohort's filter each value sets: cohorts x bits x values."""
@@ -225,7 +214,7 @@ class Rappor(Oracle):
         remainder = (1 - share) / (self.size - 1)
         return float(
             self._spread(np.full(self.size, remainder), share - remainder).max()
-        ) / people_of(n)
+        ) / read_report_count(n)
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
         known = np.clip(shares, 0.0, None)

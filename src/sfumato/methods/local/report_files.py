@@ -1,9 +1,9 @@
-"""From where reports lie to their sketch: files in pieces, tables by GROUP BY where they are.
+"""Sum up reports where they lie: `.reports` files in pieces, tables by GROUP BY in their engine.
 
-A `.reports` file is read a piece at a time. Everything else is a table (CSV, Parquet, DuckDB,
-PostgreSQL, Spark, a frame in memory): its engine groups reports by their codes and sums their bits,
-so that what comes here is as small as the sketch, however many reports there are. Where a report
-has too many codes to group by, rows come here batch by batch. Decision `local-reports`.
+A table may be CSV, Parquet, DuckDB, PostgreSQL, Spark or a frame in memory. Its engine groups
+reports by their codes and sums their bits, so that no more rows come here than the sketch has
+cells. Where a report has too many codes to group by, rows come here batch by batch. Decision
+`local-reports`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from sfumato.methods.local.mechanism import LocalMechanism
     from sfumato.methods.local.reports import ReportSketch
 
-_PIECE = 1 << 25  # bytes
-_ROWS = 1 << 20
+_PIECE_BYTES = 1 << 25
+_ROWS_AT_ONCE = 1 << 20
 _VALID, _COUNT, _SUM = "valid", "reports", "sum"
 
 
 def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
-    """Read the bytes of a `.reports` file or of one client."""
+    """Read the bytes of a `.reports` file, or those that a client sent."""
     arguments.require(data, "data", bytes, "the bytes of reports, as `to_bytes` wrote them")
     made_by, start = read_header(data[:LONGEST_HEADER])
     check_same(oracle.made_by, made_by, "Reports")
@@ -46,12 +46,12 @@ def read_reports(oracle: LocalMechanism, data: bytes) -> Reports:
     return Reports(made_by, oracle.layout, rows)
 
 
-def feed(oracle: LocalMechanism, source: Any) -> ReportSketch:
-    """The sketch of a source of reports, or of several."""
+def sketch_source(oracle: LocalMechanism, source: Any) -> ReportSketch:
+    """Sum up a file, a table, a reader of batches, or a list of files."""
     if isinstance(source, list | tuple) and all(isinstance(path, str | Path) for path in source):
-        return oracle.merge(feed(oracle, path) for path in source)
+        return oracle.merge(sketch_source(oracle, path) for path in source)
     if isinstance(source, pa.RecordBatchReader):
-        return _of_batches(oracle, source)
+        return _sum_batches(oracle, source)
     if isinstance(source, str | Path) and str(source).endswith(".reports"):
         return oracle.merge(_pieces(oracle, Path(source)))
     from sfumato.data.engines.sources import open_source
@@ -81,7 +81,7 @@ def _pieces(oracle: LocalMechanism, path: Path) -> Iterator[ReportSketch]:
     with regular_file(path).open() as file:
         made_by, _ = read_header(file.readline(LONGEST_HEADER))
         check_same(oracle.made_by, made_by, "Reports")
-        while piece := file.read(_PIECE // size * size or size):
+        while piece := file.read(_PIECE_BYTES // size * size or size):
             if len(piece) % size:
                 raise _cut_short()
             yield oracle.sum_rows(np.frombuffer(piece, dtype=oracle.layout.dtype))
@@ -98,14 +98,14 @@ def _cut_short() -> SourceError:
 def sketch_of(oracle: LocalMechanism, engine: Engine) -> ReportSketch:
     """The sketch of the table that an engine was opened on."""
     if oracle.grouped:
-        return _grouped(oracle, engine.run(_grouping(oracle, engine.table)))
+        return _sum_groups(oracle, engine.run(_grouping_query(oracle, engine.table)))
     names = oracle.layout.columns
     query = exp.select(*map(column, names)).from_(engine.table)
-    return _of_batches(oracle, engine.stream(query, batch_rows=_ROWS))
+    return _sum_batches(oracle, engine.stream(query, batch_rows=_ROWS_AT_ONCE))
 
 
-def _of_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> ReportSketch:
-    """Batches may be small, and summing costs the same for few rows as for many."""
+def _sum_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> ReportSketch:
+    # Batches may be small, and summing few rows costs as much as summing many.
     return oracle.merge(
         oracle.sum_rows(rows, rejected=rejected)
         for piece in _gathered(batches)
@@ -114,20 +114,22 @@ def _of_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> Report
 
 
 def _gathered(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
+    """Join batches to lists of about a million rows."""
     piece: list[pa.RecordBatch] = []
     for batch in batches:
         piece.append(batch)
-        if sum(batch.num_rows for batch in piece) >= _ROWS:
+        if sum(batch.num_rows for batch in piece) >= _ROWS_AT_ONCE:
             yield piece
             piece = []
     if piece:
         yield piece
 
 
-def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
-    """One row for each combination of codes, with its number of reports and of every bit.
+def _grouping_query(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
+    """One row for each combination of codes: the number of reports, and of those with each bit.
 
-    What cannot be a report falls into one group of its own, so that nobody can make up groups.
+    All rows that cannot be reports fall into one group, so that forged rows cannot make the
+    result large.
     """
     layout = oracle.layout
     tests = [
@@ -157,11 +159,12 @@ def _grouping(oracle: LocalMechanism, table: exp.Table) -> exp.Select:
 
 
 def _limits(width: int) -> list[int]:
-    """What the words of so many bits are below."""
+    """The limit of each 32-bit word of `width` bits."""
     return [1 << min(32, width - start) for start in range(0, width, 32)]
 
 
 def _only_valid(tests: Sequence[exp.Expr], name: str) -> exp.Expr:
+    """A column with NULL in rows that cannot be reports."""
     return exp.case().when(exp.and_(*tests), column(name)).as_(name, quoted=True)
 
 
@@ -174,8 +177,8 @@ def _bigint(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, "BIGINT")
 
 
-def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
-    """A sketch from what an engine grouped."""
+def _sum_groups(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
+    """The sketch of the groups of an engine."""
     valid = np.asarray(groups.column(_VALID)).astype(np.int64) == 1
     times = np.asarray(groups.column(_COUNT)).astype(np.int64)
     valid_groups = groups.filter(pa.array(valid))
@@ -186,6 +189,6 @@ def _grouped(oracle: LocalMechanism, groups: pa.Table) -> ReportSketch:
     if oracle.layout.width:
         bits = range(oracle.layout.width)
         sums = np.stack(
-            [np.asarray(valid_groups.column(f"{_SUM}_{at}")) for at in bits], axis=1
+            [np.asarray(valid_groups.column(f"{_SUM}_{bit}")) for bit in bits], axis=1
         ).astype(np.int64)
     return oracle.sum_groups(rows, times[valid], sums, rejected=int(times[~valid].sum()))

@@ -23,7 +23,7 @@ from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError, option
 from sfumato.filesystem import check_target, whole
 from sfumato.methods.local.catalogue import hyphened
-from sfumato.methods.local.exact_epsilon import level, log
+from sfumato.methods.local.exact_epsilon import log, read_epsilon
 from sfumato.methods.local.paper_coins import device, likelihood_ratio
 from sfumato.methods.local.signatures import KEY_BYTES, public_key, sign, verify
 from sfumato.report.display import Card, Shown
@@ -166,7 +166,7 @@ def new_round(
         )
     check_target(path)
     asked, offered = check_question(question), check_choices(choices)
-    claimed = level(epsilon)
+    claimed = read_epsilon(epsilon)
     start = _time(opens, "opens") or datetime.now(UTC).replace(microsecond=0)
     end = _time(closes, "closes") or start + timedelta(days=_USUAL_DAYS)
     chosen = _mechanism(mechanism, len(offered))
@@ -201,7 +201,7 @@ def parse_round(text: str, where: str) -> Round:
             question=check_question(raw["question"]),
             choices=check_choices(raw["choices"]),
             mechanism=arguments.text(raw["mechanism"], "mechanism"),
-            epsilon=level(arguments.text(raw["epsilon"], "epsilon")),
+            epsilon=read_epsilon(arguments.text(raw["epsilon"], "epsilon")),
             opens=_aware(raw["opens"]),
             closes=_aware(raw["closes"]),
             key=_bytes(raw["key"]),

@@ -27,7 +27,7 @@ import numpy as np
 
 from sfumato import arguments, exact_numbers
 from sfumato.errors import ParameterError
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.privacy.accounting.elementary import exp_down
 from sfumato.report.display import Card, Shown
 
@@ -123,7 +123,7 @@ class Shuffled(Shown):
 
 def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Shuffled:
     """What shuffling reports that are each private at `epsilon` promises of them taken together."""
-    local = level(epsilon)
+    local = read_epsilon(epsilon)
     count = arguments.whole(people, "people")
     if count < 1:
         raise ParameterError(

@@ -11,6 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
+from sfumato.methods.local import locations
 from sfumato.methods.local.locations import PlanarLaplace, _quantile
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.planar import PlanarVectors

@@ -39,7 +39,7 @@ def test_one_report_tells_epsilon_and_all_together_forever() -> None:
 @pytest.mark.parametrize("size", [2, 3, 1000])
 def test_the_second_round_is_rounded_against_us(forever: str, size: int) -> None:
     oracle = Longitudinal(size, epsilon=1, forever=forever)
-    assert oracle.level.allows(oracle.ratio)
+    assert oracle.epsilon.allows(oracle.ratio)
     assert oracle.realised == pytest.approx(1, abs=1e-4)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.means import THRESHOLD, Duchi, HalfSpace, Hybrid, Piecewise, Window
 from sfumato.testing.entropy import SeededEntropy
 
@@ -37,16 +37,16 @@ def test_a_thousand_cells_are_nearly_as_good() -> None:
 
 
 def test_what_a_sign_stands_for() -> None:
-    sizes = [float(HalfSpace.of(level(1), d).size) for d in (2, 3, 4)]
+    sizes = [float(HalfSpace.of(read_epsilon(1), d).size) for d in (2, 3, 4)]
     assert sizes == pytest.approx([3.3279, 4.3279, 4.7705], abs=5e-5)
-    one = float(HalfSpace.of(level(1), 1).size)
+    one = float(HalfSpace.of(read_epsilon(1), 1).size)
     assert one == pytest.approx((math.e + 1) / (math.e - 1), rel=1e-12)
 
 
 def test_hybrid_is_signs_alone_below_its_threshold() -> None:
     below, above = Hybrid((0, 1), epsilon="0.609"), Hybrid((0, 1), epsilon="0.61")
     assert below.share == 0
-    assert float(below.level) < THRESHOLD < float(above.level)
+    assert float(below.epsilon) < THRESHOLD < float(above.epsilon)
     assert float(above.share) == pytest.approx(1 - math.exp(-0.305), rel=1e-6)
     assert below.variance(1) == Duchi((0, 1), epsilon="0.609").variance(1)
 
@@ -110,7 +110,7 @@ def test_several_amounts_at_once() -> None:
 
 
 def test_amounts_beyond_the_bounds_count_as_the_bound() -> None:
-    window = Window.of(level(2), 64)
+    window = Window.of(read_epsilon(2), 64)
     oracle = Piecewise((0, 10), epsilon=2, cells=64)
     far = oracle.randomize([-1e300, 1e300], SeededEntropy(5)).rows["report"]
     near = oracle.randomize([0, 10], SeededEntropy(5)).rows["report"]
@@ -139,7 +139,7 @@ def test_extreme_epsilons_stay_exact() -> None:
     for epsilon in ("0.000001", "20"):
         for cells in (4, 1 << 20):
             oracle = Hybrid((0, 1), epsilon=epsilon, cells=cells)
-            assert oracle.level.allows(oracle.ratio)
+            assert oracle.epsilon.allows(oracle.ratio)
             assert oracle.realised == pytest.approx(float(epsilon), rel=1e-3)
             assert oracle.window.total < 1 << 62
         signs = Duchi((0, 1), epsilon=epsilon, columns=64)

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from sfumato.methods.local import log, oracle
-from sfumato.methods.local.exact_epsilon import level
+from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.paper_coins import (
     _DEVICES,
     HandDevice,
@@ -49,7 +49,7 @@ def test_the_channel_is_that_of_k_ary_exactly(one: HandDevice, choices: int) -> 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.5", "1", "log(3)", "2", "4"])
 @pytest.mark.parametrize("choices", [2, 3, 6, 10, 36])
 def test_no_device_reveals_more_than_the_round_promises(epsilon: str, choices: int) -> None:
-    claimed = level(epsilon)
+    claimed = read_epsilon(epsilon)
     found = device(choices, claimed)
     if found is None:
         assert not claimed.allows(likelihood_ratio(Fraction(1, 64), choices))
@@ -61,12 +61,12 @@ def test_the_coins_of_the_textbook() -> None:
     found = device(2, log(3))
     assert found is not None
     assert (found.throw, found.truth) == ("Flip a coin.", Fraction(1, 2))
-    assert device(2, level("1.0986")).truth == Fraction(1, 3)  # type: ignore[union-attr]
+    assert device(2, read_epsilon("1.0986")).truth == Fraction(1, 3)  # type: ignore[union-attr]
 
 
 def test_above_36_choices_there_is_none() -> None:
-    assert device(36, level(10)) is not None
-    assert device(37, level(10)) is None
+    assert device(36, read_epsilon(10)) is not None
+    assert device(37, read_epsilon(10)) is None
 
 
 @pytest.mark.parametrize("choices", range(2, 37))
