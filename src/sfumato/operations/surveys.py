@@ -18,7 +18,7 @@ from sfumato.operations.operation import (
 from sfumato.text import share
 
 if TYPE_CHECKING:
-    from sfumato.methods.local.survey_estimate import SurveyEstimate
+    from sfumato.methods.local.collection import SurveyEstimate
 
 _OUTPUT = "Output"
 Round = Annotated[Path, arg("The file of the round (TOML).", positional=True)]
