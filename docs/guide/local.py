@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sfumato.methods.local.central_comparison import contrast
-from sfumato.methods.local.central_comparison import picture
+from sfumato.methods.local.central_comparison import contrast, picture
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_suffix(".svg")
