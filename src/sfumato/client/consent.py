@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sfumato.operations.consent import Changed, ConsentFile, RegistryList, Standing
     from sfumato.operations.operation import Call
-    from sfumato.vault.consent.registry import Said
+    from sfumato.vault.consent.registry import ConsentChange
 
 _MOST_BYTES = LARGEST // 2
 _COUNTS = ("changed", "unchanged", "older")
@@ -66,16 +66,16 @@ class RemoteRegistry(AnyRegistry):
     def _in_use(self) -> tuple[Path, ...]:
         return ()
 
-    def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
+    def _record(self, changes: Sequence[ConsentChange], operator: str) -> dict[str, Any]:
         total: dict[str, Any] = {"population": self.population, **dict.fromkeys(_COUNTS, 0)}
-        for portion in _portions(said):
+        for portion in _portions(changes):
             changed: Changed = self._call(
                 ChangeConsent, operator, population=self.population, changes=portion
             )
             counts = changed.to_json()
             total |= {name: total[name] + counts[name] for name in _COUNTS}
             total["version"] = changed.version
-        return total if said else total | {"version": self.version}
+        return total if changes else total | {"version": self.version}
 
 
 def registries(call: Call) -> tuple[RegistryRecord, ...]:
@@ -100,11 +100,11 @@ def registry_of(
     return RemoteRegistry(call, known[wanted])
 
 
-def _portions(said: Sequence[Said]) -> Iterator[list[Change]]:
+def _portions(changes: Sequence[ConsentChange]) -> Iterator[list[Change]]:
     """Changes in portions that a server takes."""
     portion: list[Change] = []
     size = 0
-    for answer in said:
+    for answer in changes:
         change = Change(
             answer.person, answer.purpose, answer.agreed, answer.time if answer.dated else None
         )

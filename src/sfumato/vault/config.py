@@ -1,5 +1,6 @@
-"""The configuration of a vault, `vault.toml`: sources, privacy units, budgets, limits, principals.
+"""The configuration of a vault, `vault.toml`: data sets, units, budgets, limits and principals.
 
+`load` reads it, `changing` reads it under the vault's lock, `save` replaces it atomically.
 Decisions `ledger-stores` and `budgets`.
 """
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
 
 _FORMAT = 1
+# A vault with thousands of data sets stays far below this; a larger file is not a configuration.
 _MOST_MEBIBYTES = 4
 _KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon",
          "sandbox", "sandbox_workers")  # fmt: skip
@@ -44,12 +46,23 @@ _TABLES = ("ledger", "limits", "populations", "datasets", "principals")
 
 @dataclass(frozen=True)
 class PrivateSet:
-    """Rows about people; data sets with the same population are about the same people.
+    """A private data set: rows about people.
 
-    Source and schema file are found from the vault's folder. Where `consent` names a column, only
-    people who agreed are seen. `identity` is what was recorded of the source when it was added.
-    Where `purposes` are listed, every question names one of them, and only people are seen who
-    stand in the registry of their population with a yes for it.
+    Parameters
+    ----------
+    source, schema
+        The address of the rows and the path of the schema file, relative to the vault's folder.
+    unit
+        The privacy unit: what one person can change.
+    population
+        Data sets with the same population are about the same people and share one budget.
+    consent
+        A column of truth values; queries see only people for whom it is true in all rows.
+    identity
+        Names and fingerprints of the source, recorded when it was added.
+    purposes
+        Where there are any, every query names one of them and sees only people who agreed to it in
+        the consent registry of their population.
     """
 
     source: str
@@ -63,9 +76,10 @@ class PrivateSet:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """Rows about nobody; `keys` declares how many rows may share a value of these columns.
+    """A public table: rows about nobody, which queries may join to private rows.
 
-    `fanouts` is how many shared a value of each column when the table was added.
+    A join can copy one person's row as often as a value repeats in the public table. `keys`
+    declares an upper bound by columns, `fanouts` is what was measured when the table was added.
     """
 
     source: str
@@ -76,13 +90,13 @@ class PublicSet:
 
     @property
     def bounds(self) -> dict[tuple[str, ...], int]:
-        """How many rows share a value of these columns: what is declared, else what was read."""
+        """At most how many rows share a value of these columns: declared, else measured."""
         return {**{(name,): rows for name, rows in self.fanouts.items()}, **self.keys}
 
 
 @dataclass(frozen=True)
 class Config:
-    """A vault's configuration. Budgets are by population, of principals too."""
+    """A vault's configuration. All budgets are by population, also those of principals."""
 
     folder: Path
     database: str
@@ -90,13 +104,14 @@ class Config:
     snapshot: int = 1
     tick_seconds: float = 0.0
     deadline_seconds: float | None = None
-    """0 for no deadline; where nothing is said, questions have a usual one."""
+    """0 for no deadline; None for the default of the gatekeeper."""
     max_epsilon: Fraction = EPSILON_MAXIMUM
     """The largest epsilon of any budget or question."""
     sandbox: str | None = None
-    """Where analysts' programs run; by default in the first sandbox that passes its test."""
+    """The sandbox of analysts' programs; by default the first one that passes its self-test."""
     sandbox_workers: int = 1
-    """How many blocks of a program run at the same time: two at once can feel each other."""
+    """How many blocks of a program run at the same time. Two at once share caches, so that one can
+    observe the other by timing."""
     datasets: Mapping[str, PrivateSet | PublicSet] = field(default_factory=dict)
     budgets: Mapping[str, Budget] = field(default_factory=dict)
     principals: Mapping[str, Mapping[str, Budget]] = field(default_factory=dict)
@@ -104,12 +119,20 @@ class Config:
 
     @property
     def in_postgres(self) -> bool:
-        """Whether the ledger and what lies beside it are in PostgreSQL, not in SQLite files."""
+        """Whether ledger and side databases are in PostgreSQL, and not in SQLite files."""
         return self.database.startswith(("postgresql://", "postgres://"))
 
 
 def load(folder: Path) -> Config:
-    """Read a vault's configuration; what does not make sense is refused with its line."""
+    """Read a vault's configuration.
+
+    Raises
+    ------
+    ParameterError
+        `vault_missing`, or `secret_exposed` where others can read a password in the file.
+    SchemaError
+        With the line of the first mistake.
+    """
     path = folder / VAULT
     if not path.exists():
         raise ParameterError(
@@ -117,13 +140,14 @@ def load(folder: Path) -> Config:
             f"There is no vault in '{folder}': it has no {VAULT}. Create one with "
             "'sfumato init', or open another.",
         )
-    sweep(folder)
+    sweep(folder)  # temporary files of writers that were killed
     text = read_text(path, title="Configuration", most_mebibytes=_MOST_MEBIBYTES)
     return parse(text, path)
 
 
 def modified(folder: Path) -> tuple[int, int, int]:
-    """What changes whenever a vault's configuration is written."""
+    """A stamp that changes whenever a vault's configuration is written."""
+    # The inode is part of it: writes replace the file, and two may fall into one tick of the clock.
     try:
         status = (folder / VAULT).stat()
     except OSError:
@@ -132,8 +156,9 @@ def modified(folder: Path) -> tuple[int, int, int]:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The configuration that a text would be, were it the file at `path`."""
-    # As it stands, comments and all; then as it is read, without TOML's ways to spell a letter.
+    """Parse a text as if it were the file at `path`."""
+    # Checked twice: as written, comments included; then as parsed, because TOML escapes such as
+    # \u0070 could hide a password from the first check.
     _check_unexposed(path, [text])
     lines = Lines(text, str(path))
     try:
@@ -146,7 +171,7 @@ def parse(text: str, path: Path) -> Config:
 
 
 def _check_unexposed(path: Path, texts: Iterable[str]) -> None:
-    """Refuse a file that spells out a password and that others may read."""
+    """Refuse a file that holds a password and that other users can read."""
     if path.stat().st_mode & 0o077 and any(map(holds_password, texts)):
         raise ParameterError(
             "secret_exposed",
@@ -155,7 +180,7 @@ def _check_unexposed(path: Path, texts: Iterable[str]) -> None:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in a TOML document, names too."""
+    """All strings of a TOML document, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -169,14 +194,16 @@ def _texts(value: object) -> Iterator[str]:
 
 @contextmanager
 def changing(folder: Path) -> Iterator[Config]:
-    """Read the configuration in order to change it; others who want to must wait meanwhile."""
+    """Read the configuration in order to change it, and hold the vault's lock meanwhile."""
+    # Without a folder there is nothing to lock: `load` then says that there is no vault.
     with locked(folder) if folder.is_dir() else nullcontext():
         yield load(folder)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let nobody else change a vault meanwhile."""
+    """Hold the lock under which a vault's files are changed."""
+    # On the folder itself, not on vault.toml: every save replaces that file and so its lock.
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not filesystem.acquire_lock(handle, seconds=filesystem.PATIENCE_SECONDS):
@@ -192,13 +219,13 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def save(folder: Path, text: str, *, overwrite: bool = True) -> None:
-    """Write a vault's configuration, for its owner's eyes only: an address may hold a password."""
+    """Write a vault's configuration atomically, readable by its owner alone."""
     with whole(folder / VAULT, overwrite=overwrite, private=True) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
-    """Refuse purposes that cannot be told apart, or that no person could agree to."""
+    """Refuse purposes that look alike, or a unit that names no person who could agree."""
     if unit.column is None:
         raise SchemaError(
             "purposes_invalid",
@@ -254,17 +281,18 @@ class _Parser(LimitsParser):
         )
 
     def _named(
-        self, table: dict[str, object], key: str, place: KeyPath
+        self, table: dict[str, object], key: str, table_path: KeyPath
     ) -> dict[str, dict[str, object]]:
-        """A table of tables under names of ours."""
-        tables = self._typed(table.get(key, {}), dict, (*place, key))
+        """A table of tables; its keys follow our rules for names."""
+        tables = self._typed(table.get(key, {}), dict, (*table_path, key))
         for name in tables:
-            with self._at((*place, key, name)):
+            with self._at((*table_path, key, name)):
                 check_name(name, f"An entry of {key!r}")
-            self._typed(tables[name], dict, (*place, key, name))
+            self._typed(tables[name], dict, (*table_path, key, name))
+        # "Ann" and "ann" are one name for people and for some databases.
         if pair := clash(tables):
             message = f"{quoted(list(tables)[pair[1]])} stands here twice but for case."
-            raise self._lines.error("name_invalid", (*place, key), message)
+            raise self._lines.error("name_invalid", (*table_path, key), message)
         return tables
 
     def _count(self, table: dict[str, object], key: str, *, default: int) -> int:
@@ -274,9 +302,9 @@ class _Parser(LimitsParser):
             raise self._lines.error("vault_config_invalid", (key,), message)
         return number
 
-    def _budget(self, raw: dict[str, object], place: KeyPath) -> Budget:
-        self._known(raw, ("epsilon", "delta"), place)
-        with self._at(place):
+    def _budget(self, raw: dict[str, object], table_path: KeyPath) -> Budget:
+        self._known(raw, ("epsilon", "delta"), table_path)
+        with self._at(table_path):
             return Budget.for_epsilon_delta(
                 epsilon=raw.get("epsilon"), delta=raw.get("delta", 0), maximum=self._most
             )
@@ -286,90 +314,96 @@ class _Parser(LimitsParser):
     ) -> dict[str, PrivateSet | PublicSet]:
         datasets: dict[str, PrivateSet | PublicSet] = {}
         for name, raw in self._named(document, "datasets", ()).items():
-            place: KeyPath = ("datasets", name)
-            public = self._typed(raw.get("public", False), bool, (*place, "public"))
+            table_path: KeyPath = ("datasets", name)
+            public = self._typed(raw.get("public", False), bool, (*table_path, "public"))
             own = ("keys", "fanouts") if public else ("unit", "population", "consent", "purposes")
-            self._known(raw, ("source", "schema", "public", "identity", *own), place)
-            source, schema = (self._need(raw, key, str, place) for key in ("source", "schema"))
-            identity = self._identity(raw, place)
+            self._known(raw, ("source", "schema", "public", "identity", *own), table_path)
+            source, schema = (self._need(raw, key, str, table_path) for key in ("source", "schema"))
+            identity = self._identity(raw, table_path)
             if public:
-                keys, fanouts = self._keys(raw, place), self._fanouts(raw, place)
+                keys, fanouts = self._keys(raw, table_path), self._fanouts(raw, table_path)
                 datasets[name] = PublicSet(source, schema, keys, fanouts, identity)
                 continue
-            population = self._need(raw, "population", str, place)
-            self._check_population(population, budgets, (*place, "population"))
-            at, declared_unit = (*place, "unit"), raw.get("unit")
-            # Unlike in a schema it must be said, because it is what is promised.
+            population = self._need(raw, "population", str, table_path)
+            self._check_population(population, budgets, (*table_path, "population"))
+            key_path, declared_unit = (*table_path, "unit"), raw.get("unit")
+            # A schema may leave the unit out. Here it is required: the guarantee depends on it.
             unit = self._unit(
-                declared_unit if declared_unit == "row" else self._typed(declared_unit, dict, at),
-                at,
+                declared_unit
+                if declared_unit == "row"
+                else self._typed(declared_unit, dict, key_path),
+                key_path,
             )
-            consent = self._need(raw, "consent", str, place) if "consent" in raw else None
-            purposes = self._purposes(raw, unit, place)
+            consent = self._need(raw, "consent", str, table_path) if "consent" in raw else None
+            purposes = self._purposes(raw, unit, table_path)
             datasets[name] = PrivateSet(
                 source, schema, unit, population, consent, identity, purposes
             )
         return datasets
 
-    def _purposes(self, raw: dict[str, object], unit: Unit, place: KeyPath) -> tuple[str, ...]:
-        at = (*place, "purposes")
+    def _purposes(self, raw: dict[str, object], unit: Unit, table_path: KeyPath) -> tuple[str, ...]:
+        key_path = (*table_path, "purposes")
         if "purposes" not in raw:
             return ()
         listed = tuple(
-            self._typed(purpose, str, at) for purpose in self._typed(raw["purposes"], list, at)
+            self._typed(purpose, str, key_path)
+            for purpose in self._typed(raw["purposes"], list, key_path)
         )
-        with self._at(at):
+        with self._at(key_path):
             check_purposes(listed, unit)
         return listed
 
-    def _identity(self, raw: dict[str, object], place: KeyPath) -> tuple[str, ...]:
-        at = (*place, "identity")
-        listed = self._typed(raw.get("identity", []), list, at)
-        return tuple(self._typed(name, str, at) for name in listed)
+    def _identity(self, raw: dict[str, object], table_path: KeyPath) -> tuple[str, ...]:
+        key_path = (*table_path, "identity")
+        listed = self._typed(raw.get("identity", []), list, key_path)
+        return tuple(self._typed(name, str, key_path) for name in listed)
 
-    def _check_population(self, name: str, budgets: Mapping[str, Budget], place: KeyPath) -> None:
+    def _check_population(
+        self, name: str, budgets: Mapping[str, Budget], table_path: KeyPath
+    ) -> None:
         if name not in budgets:
             message = f"there is no budget for it; add [populations.{name}] with epsilon = ..."
-            raise self._lines.error("vault_config_invalid", place, message)
+            raise self._lines.error("vault_config_invalid", table_path, message)
 
-    def _keys(self, raw: dict[str, object], place: KeyPath) -> dict[tuple[str, ...], int]:
+    def _keys(self, raw: dict[str, object], table_path: KeyPath) -> dict[tuple[str, ...], int]:
         keys: dict[tuple[str, ...], int] = {}
-        at = (*place, "keys")
-        for entry in self._typed(raw.get("keys", []), list, at):
-            key = self._typed(entry, dict, at)
-            self._known(key, ("columns", "rows"), at)
-            columns = self._need(key, "columns", list, at)
-            rows = self._need(key, "rows", int, at)
+        key_path = (*table_path, "keys")
+        for entry in self._typed(raw.get("keys", []), list, key_path):
+            key = self._typed(entry, dict, key_path)
+            self._known(key, ("columns", "rows"), key_path)
+            columns = self._need(key, "columns", list, key_path)
+            rows = self._need(key, "rows", int, key_path)
             if rows < 1 or not columns or not all(isinstance(column, str) for column in columns):
                 message = 'a key is { columns = ["zip"], rows = 1 }, with at least one of each.'
-                raise self._lines.error("vault_config_invalid", at, message)
+                raise self._lines.error("vault_config_invalid", key_path, message)
             keys[tuple(columns)] = rows
         return keys
 
-    def _fanouts(self, raw: dict[str, object], place: KeyPath) -> dict[str, int]:
-        """Rows that share a value, by column; a vault from before they were read has none."""
-        at = (*place, "fanouts")
-        fanouts = self._typed(raw.get("fanouts", {}), dict, at)
+    def _fanouts(self, raw: dict[str, object], table_path: KeyPath) -> dict[str, int]:
+        """By column, how many rows share a value; vaults of early drafts have no such table."""
+        key_path = (*table_path, "fanouts")
+        fanouts = self._typed(raw.get("fanouts", {}), dict, key_path)
         if not all(type(rows) is int and rows >= 1 for rows in fanouts.values()):
             message = "fanouts is { zip = 1 }: of each column, how many rows share a value."
-            raise self._lines.error("vault_config_invalid", at, message)
+            raise self._lines.error("vault_config_invalid", key_path, message)
         return fanouts
 
     def _shares(
-        self, raw: dict[str, object], budgets: Mapping[str, Budget], place: KeyPath
+        self, raw: dict[str, object], budgets: Mapping[str, Budget], table_path: KeyPath
     ) -> dict[str, Budget]:
-        if place[-1] == OWNER:
+        if table_path[-1] == OWNER:
             message = f"{OWNER!r} draws on the data sets' own budgets; name another principal."
-            raise self._lines.error("vault_config_invalid", place, message)
-        self._known(raw, ("budgets",), place)
+            raise self._lines.error("vault_config_invalid", table_path, message)
+        self._known(raw, ("budgets",), table_path)
         shares: dict[str, Budget] = {}
-        for population, amount in self._named(raw, "budgets", place).items():
-            at = (*place, "budgets", population)
-            self._check_population(population, budgets, at)
-            shares[population] = self._budget(amount, at)
+        for population, amount in self._named(raw, "budgets", table_path).items():
+            key_path = (*table_path, "budgets", population)
+            self._check_population(population, budgets, key_path)
+            shares[population] = self._budget(amount, key_path)
+            # More than the population's budget could never be spent, but would look promised.
             if not covers(budgets[population], shares[population]):
                 message = f"it may not exceed [populations.{population}]; give less."
-                raise self._lines.error("budget_out_of_range", at, message)
+                raise self._lines.error("budget_out_of_range", key_path, message)
         return shares
 
 
@@ -383,12 +417,12 @@ def covers(larger: Budget, smaller: Budget) -> bool:
 
 
 def asking(principal: str | None) -> str:
-    """Who asks a vault at hand: its owner, where nobody is named."""
+    """The principal that queries a local vault: the owner unless one is named."""
     return OWNER if principal is None else arguments.text(principal, "principal")
 
 
 def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
-    """A data set that the vault still has, though a plan may be older."""
+    """A data set by its name; refused if it was removed after a query was planned."""
     dataset = config.datasets.get(name)
     if dataset is None:
         raise SourceError(
@@ -400,7 +434,11 @@ def still_held(config: Config, name: str) -> PrivateSet | PublicSet:
 
 
 def raise_snapshot(folder: Path, to: int | None = None) -> int:
-    """Write another snapshot into a vault's configuration, by default the next; it never falls."""
+    """Write a higher snapshot number into `vault.toml`, by default the next one, and return it.
+
+    Stored answers are reused only within one snapshot. A lower number would bring answers about
+    old data back, so it is refused.
+    """
     import tomlkit  # a question changes no snapshot, and starts without it
 
     with changing(folder) as config:
@@ -414,9 +452,10 @@ def raise_snapshot(folder: Path, to: int | None = None) -> int:
             )
         if raised > current:
             path = folder / VAULT
+            # tomlkit keeps comments and order of what the owner wrote.
             document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
             document["snapshot"] = raised
             text = tomlkit.dumps(document)
-            parse(text, path)
+            parse(text, path)  # never write a file that the next reader would refuse
             save(folder, text)
     return raised

@@ -18,7 +18,7 @@ from sfumato.privacy.ledger.commit import OutsideHead
 from sfumato.release.files_in_use import consent_head
 from sfumato.vault.config import Config
 from sfumato.vault.consent.log import ConsentLog
-from sfumato.vault.consent.registry import Said, now, open_log
+from sfumato.vault.consent.registry import ConsentChange, current_time, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 def say(log: ConsentLog, *said: tuple[str, bool], time: str = "", of: str = "town") -> int:
-    words = [Said("care", who, agreed, time or now(), bool(time)) for who, agreed in said]
+    words = [
+        ConsentChange("care", who, agreed, time or current_time(), bool(time))
+        for who, agreed in said
+    ]
     return log.record(of, words, operator="Ann").changed
 
 
@@ -87,7 +90,7 @@ def test_the_newest_word_stands_and_the_same_word_changes_nothing(place: Place) 
         assert agreed(log) == ["A", "a ", "b"]
         assert agreed(log, of="village") == agreed(log, purpose="research") == []
         changed = log.standing("town", "care", before)
-        assert not changed.whole
+        assert not changed.is_complete
         found = dict(zip(changed.people, changed.agreed, strict=True))
         assert found == {"a": False, "a ": True, "A": True}
         assert log.history("town", "a")[-1][:3] == (before.seq + 1, "care", False)
@@ -100,7 +103,9 @@ def test_the_newest_word_stands_and_the_same_word_changes_nothing(place: Place) 
 def test_an_older_yes_does_not_undo_a_no_and_a_no_always_counts(place: Place) -> None:
     with closing(place.open()) as log:
         say(log, ("a", False), ("b", True), time=LATER)
-        found = log.record("town", [Said("care", "a", True, TIME, dated=True)], operator="Ann")
+        found = log.record(
+            "town", [ConsentChange("care", "a", True, TIME, dated=True)], operator="Ann"
+        )
         assert (found.changed, found.older) == (0, 1)
         assert say(log, ("b", False), time=TIME) == 1
         assert agreed(log) == []
@@ -174,7 +179,7 @@ def test_a_log_of_others_is_noticed_and_numbers_are_not_used_twice(place: Place)
         assert code_of(log.check) == "consent_rolled_back"
         assert log.acknowledge(operator="Ann") == 0
         assert log.check().seq > seen.seq
-        assert log.standing("town", "care", seen).whole
+        assert log.standing("town", "care", seen).is_complete
         assert log.verify() == log.check()
 
 

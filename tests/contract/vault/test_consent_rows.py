@@ -16,7 +16,7 @@ from sfumato.methods.method import Dataset
 from sfumato.vault.config import Config
 from sfumato.vault.consent import consent_filter
 from sfumato.vault.consent.consent_filter import Agreed, Consenting, Lending, Register
-from sfumato.vault.consent.registry import Said, now, open_log
+from sfumato.vault.consent.registry import ConsentChange, current_time, open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,11 @@ def log(tmp_path: Path) -> Iterator[ConsentLog]:
 
 
 def say(log: ConsentLog, said: dict[str, bool]) -> None:
-    log.record("town", [Said("care", who, yes, now()) for who, yes in said.items()], operator="A")
+    log.record(
+        "town",
+        [ConsentChange("care", who, yes, current_time()) for who, yes in said.items()],
+        operator="A",
+    )
 
 
 class Seen:

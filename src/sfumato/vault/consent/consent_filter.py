@@ -1,9 +1,9 @@
-"""The filter that leaves out people without consent, and how a registry writes people.
+"""The filter that leaves out people without consent, and the form in which people are stored.
 
-People who agreed are lent to the engine once, as they stood then; every question adds who has
-changed since, even if nobody has. So a question reads the newest consent, and its work does not
-show whether somebody withdrew. Once thousands have changed they are lent anew; the number is drawn
-by chance, so that no single change tips it.
+The engine gets the list of people who agreed once (the base). Every query then adds the people who
+have changed since, even if there are none. So a query sees the newest consent, and its running time
+does not show whether somebody withdrew. After some thousand changes a new base is made; the
+threshold is random, so that no single person's change can be seen to trigger it.
 
 Decision `consent`.
 """
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 1000
+# One spelling for each number: "07" or "+7" would be a second person to a registry of texts.
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+# PostgreSQL stores no NUL, an export has one line for each person, UTF-8 has no lone surrogates.
 _BROKEN = re.compile("[\0\r\n\ud800-\udfff]")
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def person_kind(schema: Schema) -> Kind:
-    """The kind of the column that tells people apart; refused where it is not exact."""
+    """The kind of the unit's column. Only integers and texts identify people exactly."""
     assert schema.unit.column is not None
     kind = schema.column(schema.unit.column).kind
     if kind not in (Kind.INTEGER, Kind.TEXT):
@@ -60,7 +62,7 @@ def person_kind(schema: Schema) -> Kind:
 
 
 def person_kinds(config: Config, population: str) -> dict[str, Kind]:
-    """The kinds by which the data sets of a population, where they ask for consent, tell people."""
+    """The kind of the unit's column in each data set of a population that asks for consent."""
     kinds = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet) and held.purposes and held.population == population:
@@ -70,7 +72,7 @@ def person_kinds(config: Config, population: str) -> dict[str, Kind]:
 
 
 def check_person_kinds(kinds: Mapping[str, Kind]) -> Kind:
-    """Refuse data sets of one population that write its people in two ways; return the one."""
+    """Return the one kind that all data sets of a population use; refuse two kinds."""
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{quoted(name)} by {kind}" for name, kind in kinds.items())
         raise SchemaError(
@@ -82,7 +84,7 @@ def check_person_kinds(kinds: Mapping[str, Kind]) -> Kind:
 
 
 def fault_of(person: str, kind: Kind) -> str | None:
-    """What is wrong with how a person is written, if anything; the person is not quoted."""
+    """The mistake in how a person is written, or None. The text never quotes the person."""
     if kind is Kind.INTEGER:
         if _INTEGER.fullmatch(person) and _LEAST <= int(person) <= _MOST:
             return None
@@ -93,7 +95,7 @@ def fault_of(person: str, kind: Kind) -> str | None:
 
 
 def written(person: object, kind: Kind) -> str:
-    """A person as the registry keeps it."""
+    """A person in the form that the registry stores: a text."""
     if isinstance(person, int) and not isinstance(person, bool):
         person = str(person)
     fault = fault_of(person, kind) if isinstance(person, str) else "it must be a text or a number"
@@ -104,7 +106,7 @@ def written(person: object, kind: Kind) -> str:
 
 
 def as_column(people: Sequence[str], kind: Kind) -> pa.Array:
-    """People as an engine compares them with their column."""
+    """People as a column that an engine can compare with the unit's column."""
     if kind is Kind.INTEGER:
         return pa.array(map(int, people), pa.int64(), size=len(people))
     return pa.array(people, pa.string())
@@ -112,88 +114,90 @@ def as_column(people: Sequence[str], kind: Kind) -> pa.Array:
 
 _PERSON, _AGREED = "person", "agreed"
 _FEWEST = 4096
-"""So many changes are carried with every question; up to twice as many, before a new base."""
+"""Changes that every query carries before a new base is made; at random up to twice as many."""
 
 
 @contextmanager
 def quietly() -> Iterator[ExitStack]:
-    """What an engine is lent for a while; what it does not give back goes with the engine."""
+    """A stack of tables lent to an engine. Errors on return are ignored."""
     stack = ExitStack()
     try:
         yield stack
     finally:
+        # Temporary tables of a lost connection are gone with it; the query has its answer already.
         with suppress(Exception):
             stack.close()
 
 
 @dataclass(frozen=True)
 class Register:
-    """The registry of a population, as far as questions about its data sets need it."""
+    """The registry of a population, as queries on its data sets use it. The log opens lazily."""
 
     log: Callable[[], ConsentLog]
     population: str
     kind: Kind
 
     def check(self) -> None:
-        """Refuse what cannot be relied on, before anything is charged."""
+        """Refuse a registry that may lack withdrawals, before anything is charged."""
         self.log().check()
 
 
 @dataclass(frozen=True)
 class Consenting:
-    """The people that a question sees: of which registry, for what."""
+    """The people that a query may see: those of a registry who agreed to a purpose."""
 
     register: Register
     purpose: str
 
     @property
     def key(self) -> tuple[str, str]:
-        """What two questions see alike."""
+        """The key of a base: queries with the same key see the same people."""
         return self.register.population, self.purpose
 
     def standing(self, since: Position | None) -> ConsentStanding:
-        """Who agreed, or who changed since."""
+        """Everybody who agreed, or everybody who changed since a position."""
         return self.register.log().standing(self.register.population, self.purpose, since)
 
 
 @dataclass(eq=False)
 class _Base:
-    """People who agreed at a position, lent to an engine, and who uses them."""
+    """People who agreed at a position of the log, as a table in an engine, with its use count."""
 
     position: Position
     people: exp.Table
     stack: ExitStack
+    # From the operating system's CSPRNG: the threshold must not be predictable.
     most: int = field(default_factory=lambda: _FEWEST + randbelow(_FEWEST))
     users: int = 0
     retired: bool = False
 
     def close_if_unused(self) -> None:
-        """Take the people back once nobody needs them."""
+        """Drop the table once it is replaced and no query uses it."""
         if self.retired and not self.users:
-            with suppress(Exception):  # of an engine that is gone nothing is left
+            with suppress(Exception):  # the engine may be closed already
                 self.stack.close()
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """Those who may be seen by one question, in its engine."""
+    """The people that one query may see, as a subquery of its engine."""
 
     query: exp.Query
     kind: Kind
     version: int
 
     def only(self, table: exp.Table, person: str, dialect: str) -> exp.Query:
-        """The rows of those people."""
+        """Select the rows of those people from a table."""
         person_column: exp.Expr = column(person)
         if self.kind is Kind.TEXT:
-            # A collation may take two people for one, of whom one alone agreed.
+            # Compare bytes: a collation could equate two people, only one of whom agreed.
             person_column = as_spelled(person_column, dialect)
         has_agreed = exp.In(this=person_column, query=self.query.copy().subquery())
         return everything(table.copy()).where(has_agreed)
 
 
 class Lending:
-    """The people that questions in one engine may see."""
+    """The bases of one engine: lends it the people that its queries may see."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -204,16 +208,17 @@ class Lending:
     def seen(
         self,
         datasets: Mapping[str, Dataset],
-        wanted: Mapping[str, Consenting],
+        consenting_by_name: Mapping[str, Consenting],
         versions: dict[str, int] | None,
     ) -> Iterator[dict[str, Dataset]]:
-        """Data sets with nobody in them who is `wanted` for consent and has not given it.
+        """Restrict data sets to people who gave the consent that each requires.
 
-        Data sets of one population are seen at one moment.
+        Data sets of one population see the registry at the same position, so that a join never
+        mixes two states. `versions` receives that position for each population.
         """
         shown, agreed = dict(datasets), dict[tuple[str, str], Agreed]()
         with quietly() as stack:
-            for name, consenting in wanted.items():
+            for name, consenting in consenting_by_name.items():
                 data, key = datasets[name], consenting.key
                 if key not in agreed:
                     agreed[key] = stack.enter_context(self.agreed(consenting))
@@ -225,12 +230,13 @@ class Lending:
 
     @contextmanager
     def agreed(self, consenting: Consenting) -> Iterator[Agreed]:
-        """Who has agreed at this moment, for as long as a question is being answered."""
+        """The people who agree now, for as long as a query runs."""
         with self._lock:
             base, changes = self._newest(consenting)
             base.users += 1
         kind = consenting.register.kind
         try:
+            # Also where it is empty: every query does the same joins.
             changed = pa.table(
                 {
                     _PERSON: as_column(changes.people, kind),
@@ -246,11 +252,11 @@ class Lending:
                 base.close_if_unused()
 
     def _newest(self, consenting: Consenting) -> tuple[_Base, ConsentStanding]:
-        """A base, and all that has changed since it; a new one where that is too much."""
+        """The base and all changes since; a new base if there is none or changes are too many."""
         base = self._bases.get(consenting.key)
         standing = consenting.standing(None if base is None else base.position)
-        if base is None or standing.whole or len(standing.people) > base.most:
-            if not standing.whole:
+        if base is None or standing.is_complete or len(standing.people) > base.most:
+            if not standing.is_complete:
                 standing = consenting.standing(None)
             if base is not None:
                 base.retired = True
@@ -259,11 +265,12 @@ class Lending:
             stack = ExitStack()
             base = _Base(standing.position, stack.enter_context(self._engine.lend(people)), stack)
             self._bases[consenting.key] = base
+            # Read again: somebody may have changed while the base was copied.
             standing = consenting.standing(base.position)
         return base, standing
 
     def close(self) -> None:
-        """Forget everybody; what is in use goes when its question is answered."""
+        """Retire all bases; those in use are dropped when their queries end."""
         with self._lock:
             for base in self._bases.values():
                 base.retired = True
@@ -272,7 +279,7 @@ class Lending:
 
 
 def _since(people: exp.Table, changed: exp.Table) -> exp.Query:
-    """Who agreed then and has not changed, or has changed to a yes."""
+    """People of the base who have not changed since, and all who have changed to yes."""
     before, after = exp.alias_(people, "b", table=True), exp.alias_(changed, "c", table=True)
     person, changed_person = (
         exp.column(_PERSON, "b", quoted=True),

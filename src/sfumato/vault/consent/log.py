@@ -1,13 +1,13 @@
-"""The log of who agreed to what: a chain of changes, and its last position kept outside.
+"""The consent log: a hash chain of changes, with its last position stored outside the database.
 
-It is a book of its own: entries of the ledger are numbered, and a number that is missing between
-two receipts would show that somebody withdrew. A log that is older than its head, such as one from
-a backup, may lack withdrawals: it answers nobody until its owner has settled that, which voids
-every yes in it. An empty log is safe to begin with, since nobody has agreed in it.
+The log is separate from the ledger. Ledger entries are numbered, so a number missing between two
+receipts would show that somebody withdrew. A log that is older than its outside head, for example
+from a backup, may lack withdrawals. It then refuses all queries until the owner acknowledges the
+loss, which voids every yes. An empty log is safe to begin with: nobody has agreed in it.
 
-Entries form a chain; each binds the changes that came together by their digest. What stands for
-each person and purpose follows from the changes, and is kept beside them to be found quickly. The
-tables and statements are the same for every database. Decision `consent`.
+Each entry binds the changes that were recorded together, by their digest. The table `standing`
+holds the present answer of each person to each purpose. It follows from the changes and exists for
+fast queries only. Tables and statements are the same for SQLite and PostgreSQL. Decision `consent`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sqlalchemy.exc import DBAPIError
 from sfumato.errors import LedgerError, RolledBackError, SfumatoError
 from sfumato.privacy.ledger.chain import ORIGIN, Position, canonical, first_entry, link
 from sfumato.privacy.ledger.receipt import this_process
-from sfumato.vault.consent.registry import now
+from sfumato.vault.consent.registry import current_time
 from sfumato.vault.side_database import Int64, Name
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
     from sfumato.privacy.ledger.commit import OutsideHead
     from sfumato.privacy.ledger.sql.store import Dialect
-    from sfumato.vault.consent.registry import Said
+    from sfumato.vault.consent.registry import ConsentChange
 
 
 class Recorded(NamedTuple):
-    """What came of a number of changes."""
+    """The effect of recorded changes: the new version, changed answers, ignored older ones."""
 
     version: int
     changed: int
@@ -61,12 +61,12 @@ class Recorded(NamedTuple):
 
 
 class ConsentStanding(NamedTuple):
-    """How people stand at a position: all who agreed, or all who changed since another one."""
+    """Consent at a position: all who agreed (`is_complete`), or all who changed since another."""
 
     position: Position
     people: list[str]
     agreed: list[bool]
-    whole: bool
+    is_complete: bool
 
 
 metadata = MetaData()
@@ -89,6 +89,7 @@ entries = _table(
 changes = _table(
     "changes",
     Column("seq", Int64, primary_key=True, autoincrement=False),
+    # The position within the entry: the digest is over changes in this order.
     Column("number", Int64, primary_key=True, autoincrement=False),
     Column("population", Name, nullable=False),
     Column("purpose", Name, nullable=False),
@@ -117,13 +118,14 @@ arriving = _table(
     Column("person", Name, nullable=False),
     Column("agreed", Integer, nullable=False),
     Column("time", Name, nullable=False),
-    Column("said", Integer, nullable=False),
+    Column("dated", Integer, nullable=False),
     of=MetaData(),
     prefixes=["TEMPORARY"],
 )
-"""What a transaction is told, before it knows what of it is new."""
+"""The changes that one transaction received, before it compares them with `standing`."""
 
 PAGE = 10_000
+"""Changes that are read and hashed at once; part of the stored format, as the digest is by page."""
 
 LAST_ENTRY = select(entries.c.seq, entries.c.hash).order_by(entries.c.seq.desc()).limit(1)
 ONE_ENTRY = select(entries).where(entries.c.seq == bindparam("of_seq"))
@@ -136,18 +138,23 @@ _known = and_(
     standing.c.purpose == arriving.c.purpose,
     standing.c.person == arriving.c.person,
 )
-_newer_no = and_(arriving.c.agreed == 1, arriving.c.said == 1, standing.c.time > arriving.c.time)
+_newer_no = and_(arriving.c.agreed == 1, arriving.c.dated == 1, standing.c.time > arriving.c.time)
 _differs = or_(standing.c.agreed.is_(None), standing.c.agreed != arriving.c.agreed)
-_found = arriving.outerjoin(standing, _known)
+_arriving_and_standing = arriving.outerjoin(standing, _known)
 
-COUNT_OLDER = select(func.count()).select_from(_found).where(standing.c.agreed == 0, _newer_no)
-"""How many say yes before a no that stands: a later no is not undone by an older yes."""
+COUNT_OLDER = (
+    select(func.count())
+    .select_from(_arriving_and_standing)
+    .where(standing.c.agreed == 0, _newer_no)
+)
+"""Counts answers of yes dated before a no that stands: an older yes does not undo a later no."""
 
 ADD_CHANGES = insert(changes).from_select(
     ["seq", "number", "population", "purpose", "person", "agreed", "time"],
     select(
         bindparam("of_seq", type_=Int64),
-        # In the order of the tables below: a million are then put one behind the other.
+        # In the order of the primary key of `standing`: a million rows are then appended to its
+        # index instead of inserted at random.
         func.row_number().over(order_by=(arriving.c.purpose, arriving.c.person)),
         bindparam("of_population", type_=Name),
         arriving.c.purpose,
@@ -155,7 +162,7 @@ ADD_CHANGES = insert(changes).from_select(
         arriving.c.agreed,
         arriving.c.time,
     )
-    .select_from(_found)
+    .select_from(_arriving_and_standing)
     .where(_differs, ~func.coalesce(and_(standing.c.agreed == 0, _newer_no), False))
     .order_by(arriving.c.purpose, arriving.c.person),
 )
@@ -173,7 +180,7 @@ VOID_ALL = insert(changes).from_select(
         bindparam("of_time", type_=Name),
     ).where(standing.c.agreed == 1),
 )
-"""Every yes that stands is void."""
+"""Turns every yes that stands into a no."""
 
 COUNT_CHANGES = (
     select(func.count()).select_from(changes).where(changes.c.seq == bindparam("of_seq"))
@@ -196,7 +203,7 @@ Index("sfumato_consent_history", changes.c.person)
 
 
 def stand(dialect: str) -> Any:
-    """Let the changes of an entry stand."""
+    """The statement that copies the changes of an entry into `standing`."""
     inserted: Any = (
         postgresql.insert(standing) if dialect == "postgresql" else sqlite.insert(standing)
     )
@@ -279,11 +286,11 @@ COUNT_TRUE = select(func.count()).select_from(
         ),
     )
 )
-"""How many stand as their last change says."""
+"""Counts rows of `standing` that equal the last change of their person and purpose."""
 
 
 def protections(dialect: str) -> tuple[str, ...]:
-    """Statements, run once, after which the database itself refuses to change what was said."""
+    """Triggers by which the database itself refuses to update or delete entries and changes."""
     names = (entries.name, changes.name)
     if dialect == "postgresql":
         function = (
@@ -310,15 +317,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LOCK = 0x5F0C05  # any number that other programs are unlikely to lock
-_COLUMNS = ("number", "purpose", "person", "agreed", "time", "said")
+_COLUMNS = ("number", "purpose", "person", "agreed", "time", "dated")
 
 
 def _guarded(
     method: Callable[Concatenate[ConsentLog, P], R],
 ) -> Callable[Concatenate[ConsentLog, P], R]:
-    """Let a method raise errors of ours only, without those of a driver, which quote people.
+    """Turn a driver's error, which may quote people, into one of ours.
 
-    Not even as their context, so they are raised once the driver's has been dealt with.
+    Our error is raised after the `except` block, so that the driver's is not even its context.
     """
 
     @wraps(method)
@@ -358,10 +365,10 @@ class ConsentLog:
 
     @_guarded
     def _begin(self) -> None:
-        """Create the tables unless they stand; catch up where a process died before the head."""
+        """Create the tables if there are none, and repair the head after a crash."""
         with self._dialect.reading(self._engine) as connection, connection.begin():
             if self._stands(connection) and _position(connection) == self._head.read():
-                return
+                return  # the usual case takes no lock
         with self._head.lock(), self._transaction() as connection:
             self._dialect.lock_creation(connection)
             if not self._stands(connection):
@@ -371,6 +378,8 @@ class ConsentLog:
                 connection.execute(ADD_ENTRY, [first_entry()._asdict()])
         with self._head.lock(), self._dialect.reading(self._engine) as connection:
             position, outside = _position(connection), self._head.read()
+            # A process that died between commit and head left a database that is ahead: that is
+            # safe to accept if it holds all that the head has seen. A log of one entry is empty.
             begun = outside is None and position.seq == 1
             if position != outside and (begun or _follows(connection, outside)):
                 self._head.write(position)
@@ -380,31 +389,33 @@ class ConsentLog:
 
     @_guarded
     def check(self) -> Position:
-        """The last position; refused where changes were lost."""
+        """Return the last position; refuse a log that lost changes."""
         with self._reading() as connection:
             return _position(connection)
 
     @_guarded
     def standing(self, population: str, purpose: str, since: Position | None) -> ConsentStanding:
-        """Everybody who agreed, or, where `since` is still part of the log, who changed since."""
+        """Everybody who agreed, or all who changed since a position that the log still has."""
         parameters = {"of_population": population, "of_purpose": purpose}
         with self._reading() as connection:
             position = _position(connection)
             if since is None or not _follows(connection, since):
                 people = list(connection.scalars(AGREED, parameters))
-                return ConsentStanding(position, people, [True] * len(people), whole=True)
+                return ConsentStanding(position, people, [True] * len(people), is_complete=True)
             rows = connection.execute(CHANGED, {**parameters, "since": since.seq}).all()
         people, agreed = [row[0] for row in rows], [row[1] == 1 for row in rows]
-        return ConsentStanding(position, people, agreed, whole=False)
+        return ConsentStanding(position, people, agreed, is_complete=False)
 
     @_guarded
-    def record(self, population: str, said: Sequence[Said], *, operator: str) -> Recorded:
-        """Write down what people say, all or none; what they said before changes nothing."""
-        if not said:
+    def record(
+        self, population: str, changed_answers: Sequence[ConsentChange], *, operator: str
+    ) -> Recorded:
+        """Record changes, all or none; answers that are the same as before add nothing."""
+        if not changed_answers:
             return Recorded(self.check().seq, 0, 0)
         with self._writing() as connection:
             arriving.create(connection, checkfirst=False)
-            self._fill(connection, said)
+            self._fill(connection, changed_answers)
             parameters = {"of_population": population}
             older = connection.scalar(COUNT_OLDER, parameters) or 0
             before = _position(connection)
@@ -420,7 +431,7 @@ class ConsentLog:
 
     @_guarded
     def acknowledge(self, *, operator: str) -> int | None:
-        """Accept, as an operator, a log that lost changes: every yes in it is void from now on."""
+        """Accept a log that lost changes: every yes becomes a no, since withdrawals may be lost."""
         with self._head.lock():
             lost = self._head.read()
             with self._transaction() as connection:
@@ -428,11 +439,11 @@ class ConsentLog:
                 if _follows(connection, lost):
                     return None
                 before = _position(connection)
-                # Never a number that stands for other changes somewhere else.
+                # Skip the numbers of lost entries: receipts may name them.
                 if lost is not None and lost.seq > before.seq:
                     before = before._replace(seq=lost.seq)
                 new = {"of_seq": before.seq + 1}
-                connection.execute(VOID_ALL, {**new, "of_time": now()})
+                connection.execute(VOID_ALL, {**new, "of_time": current_time()})
                 count = connection.scalar(COUNT_CHANGES, new)
                 record = None if lost is None else lost._asdict()
                 position = self._link(connection, before, operator, kind="rollback", lost=record)
@@ -441,21 +452,21 @@ class ConsentLog:
 
     @_guarded
     def rows(self, population: str) -> list[tuple[str, str, bool, str]]:
-        """All that stands of a population: person, purpose, whether agreed, when."""
+        """The present answers of a population: person, purpose, whether agreed, time."""
         with self._reading() as connection:
             result = connection.execute(ALL_STANDING, {"of_population": population})
             return [(row[0], row[1], row[2] == 1, row[3]) for row in result]
 
     @_guarded
     def counts(self, population: str) -> dict[tuple[str, bool], int]:
-        """How many said yes and no to each purpose."""
+        """How many answers of yes and no there are for each purpose."""
         with self._reading() as connection:
             result = connection.execute(COUNTS, {"of_population": population})
             return {(row[0], row[1] == 1): row[2] for row in result}
 
     @_guarded
     def history(self, population: str, person: str) -> list[tuple[int, str, bool, str]]:
-        """All that one person said: version, purpose, whether agreed, when."""
+        """All changes of one person: version, purpose, whether agreed, time."""
         parameters = {"of_population": population, "of_person": person}
         with self._reading() as connection:
             result = connection.execute(CHANGES_ABOUT, parameters)
@@ -465,7 +476,7 @@ class ConsentLog:
 
     @_guarded
     def verify(self) -> Position:
-        """Walk every entry and change, and compare what stands with what was said."""
+        """Check the chain and its digests, and that `standing` follows from the changes."""
         with self._reading() as connection:
             previous, last = ORIGIN, 0
             for entry in connection.execute(ALL_ENTRIES).all():
@@ -479,6 +490,7 @@ class ConsentLog:
                 ):
                     raise _damaged(f"entry {entry.seq} or one of its changes is missing or changed")
                 previous, last = entry.hash, entry.seq
+            # Equal counts: each person and purpose has one row, and that row is the last change.
             counted = {
                 connection.scalar(statement)
                 for statement in (COUNT_STANDING, COUNT_KNOWN, COUNT_TRUE)
@@ -488,26 +500,26 @@ class ConsentLog:
             return Position(last, previous)
 
     def close(self) -> None:
-        """Let go of connections and files."""
+        """Close connections and files."""
         self._engine.dispose()
         self._head.close()
 
     def _link(
         self, connection: Connection, before: Position, operator: str, **facts: object
     ) -> Position:
-        """Bind the changes of the next entry to all before them, and let them stand."""
+        """Add the entry that binds its changes to the chain, and update `standing`."""
         seq = before.seq + 1
         digest, number = _digest(connection, seq)
         body = canonical(
             {**facts, "changes": number, "digest": digest, "operator": operator, "seq": seq,
-             "time": now()}
+             "time": current_time()}
         )  # fmt: skip
         position = Position(seq, link(before.hash, body))
         connection.execute(ADD_ENTRY, [{"seq": seq, "body": body, "hash": position.hash}])
         connection.execute(self._stand, {"of_seq": seq})
         return position
 
-    def _fill(self, connection: Connection, said: Sequence[Said]) -> None:
+    def _fill(self, connection: Connection, changed_answers: Sequence[ConsentChange]) -> None:
         rows = (
             (
                 number,
@@ -517,11 +529,12 @@ class ConsentLog:
                 change.time,
                 int(change.dated),
             )
-            for number, change in enumerate(said, 1)
+            for number, change in enumerate(changed_answers, 1)
         )
         if self._engine.dialect.name == "postgresql":
             driver = connection.connection.driver_connection
             assert driver is not None
+            # COPY takes a million changes in seconds, single INSERTs in minutes.
             with driver.cursor() as cursor, cursor.copy(f"COPY {arriving.name} FROM STDIN") as copy:
                 for row in rows:
                     copy.write_row(row)
@@ -533,7 +546,11 @@ class ConsentLog:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction that nobody else writes beside; the head moves once it is durable."""
+        """A transaction of the only writer. The head moves after the commit, never before it.
+
+        A crash between the two leaves a head that is behind, which `_begin` repairs. A head that
+        is ahead would look like a rollback.
+        """
         with self._head.lock():
             outside = self._head.read()
             with self._transaction() as connection:
@@ -569,7 +586,7 @@ class ConsentLog:
             )
 
     def failure(self, cause: str, *, busy: bool) -> LedgerError:
-        """Whatever went wrong in the storage, it is told alike, and why to the operator alone."""
+        """One error for all failures of the storage; only the operator's log has the cause."""
         self._tell_operator(f"registry of consent: {cause}")
         if busy:
             return LedgerError(
@@ -584,7 +601,7 @@ class ConsentLog:
         )
 
     def is_busy(self, error: Exception) -> bool:
-        """Whether somebody else held the lock for too long."""
+        """Whether an error means that another process held the lock for too long."""
         return isinstance(error, DBAPIError) and self._dialect.is_busy(error)
 
 
@@ -596,7 +613,7 @@ def _position(connection: Connection) -> Position:
 
 
 def _follows(connection: Connection, outside: Position | None) -> bool:
-    """Whether the log holds all that a position has seen."""
+    """Whether a position is part of the log; then so is everything before it."""
     if outside is None:
         return False
     entry = connection.execute(ONE_ENTRY, {"of_seq": outside.seq}).first()
@@ -615,7 +632,7 @@ def _check(connection: Connection, outside: Position | None) -> None:
 
 
 def _digest(connection: Connection, seq: int) -> tuple[str, int]:
-    """The SHA-256 of the changes of an entry, a line of JSON for each page, and their number."""
+    """The SHA-256 of the changes of an entry, one line of JSON for each page, and their number."""
     hasher, after = hashlib.sha256(), 0
     while rows := connection.execute(CHANGES_OF, {"of_seq": seq, "after": after}).all():
         hasher.update(f"{canonical([tuple(row) for row in rows])}\n".encode())

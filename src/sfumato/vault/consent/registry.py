@@ -1,8 +1,9 @@
-"""Registries of consent as their owner uses them: give, withdraw, import, export, show.
+"""Consent registries: give, withdraw, import, export and show consent.
 
-There is one for each population, because people agree and not tables. It lies in a file of the
-vault's folder, or in the ledger's PostgreSQL; the owner alone sees it. Local vault and HTTP client
-share `AnyRegistry`, which checks what people are said to have agreed to. Decision `consent`.
+There is one registry for each population, because people give consent, not tables. All registries
+of a vault share one log, a file in its folder or tables in the ledger's PostgreSQL. Only the owner
+reads it. Local vault and HTTP client share `AnyRegistry`, which checks changes before they are
+recorded. Decision `consent`.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from sfumato.vault.consent.log import ConsentLog
 
 
-class Said(NamedTuple):
-    """What one person says of one purpose; `dated` where the time came with it."""
+class ConsentChange(NamedTuple):
+    """One person's yes or no to one purpose. `dated` if the time was given with it."""
 
     purpose: str
     person: str
@@ -54,8 +55,8 @@ class Said(NamedTuple):
     dated: bool = False
 
 
-def now() -> str:
-    """The time, as it is written beside a change."""
+def current_time() -> str:
+    """The present time, in the form that is stored with a change."""
     return utc_now().isoformat(timespec="seconds")
 
 
@@ -63,11 +64,13 @@ COLUMNS = ("person", "purpose", "agreed", "time")
 ANSWERS = {"yes": True, "no": False}
 _SEPARATORS = (",", ";", "\t")
 _LISTED = 20
+"""The number of bad lines that an error lists."""
 _LONGEST_LINE = 100_000
+"""Characters of the header that are read: a file without line feeds must not fill the memory."""
 
 
-def read_said(path: Path, purposes: Sequence[str], kind: Kind) -> list[Said]:
-    """What a file of `person,purpose,agreed[,time]` says, in UTF-8 and under these titles."""
+def read_changes(path: Path, purposes: Sequence[str], kind: Kind) -> list[ConsentChange]:
+    """Read a CSV file with the columns `person,purpose,agreed[,time]` in UTF-8."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             head = stream.readline(_LONGEST_LINE)
@@ -104,7 +107,7 @@ def _titles(path: Path, head: str) -> list[str]:
 
 
 def _numbered(lines: Iterator[list[str]], width: int) -> Iterator[tuple[str, list[str]]]:
-    """Lines as people count them; the first is the titles'."""
+    """Lines with their numbers, of which the header has the first."""
     for cells in lines:
         if cells:
             line = f"line {getattr(lines, 'line_num') + 1}"  # noqa: B009  of a csv.reader
@@ -113,19 +116,20 @@ def _numbered(lines: Iterator[list[str]], width: int) -> Iterator[tuple[str, lis
 
 def checked(
     lines: Iterable[tuple[str, Sequence[str]]], purposes: Sequence[str], kind: Kind
-) -> list[Said]:
-    """What lines say, each with its place; refused with all places where one cannot be taken."""
-    changes: dict[tuple[str, str], Said] = {}
+) -> list[ConsentChange]:
+    """Read labelled lines as changes; refuse all of them, with the bad labels, if one is bad."""
+    accepted: dict[tuple[str, str], ConsentChange] = {}
     bad: list[str] = []
-    today = now()
+    today = current_time()
     for line, cells in lines:
-        said = _said(cells, purposes, kind, today)
-        if isinstance(said, Said):
-            before = changes.setdefault((said.purpose, said.person), said)
-            if before.agreed != said.agreed:
-                bad.append(f"{line}: the same person says yes and no to {quoted(said.purpose)}")
+        change = _read_change(cells, purposes, kind, today)
+        if isinstance(change, ConsentChange):
+            before = accepted.setdefault((change.purpose, change.person), change)
+            # The order of lines decides nothing, so a yes and a no are a contradiction.
+            if before.agreed != change.agreed:
+                bad.append(f"{line}: the same person says yes and no to {quoted(change.purpose)}")
         else:
-            bad.append(f"{line}: {said}")
+            bad.append(f"{line}: {change}")
     if bad:
         unlisted = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
         raise ParameterError(
@@ -133,11 +137,13 @@ def checked(
             f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
             f"{'; '.join(islice(bad, _LISTED))}{unlisted}. Mend them and import it again.",
         )
-    return list(changes.values())
+    return list(accepted.values())
 
 
-def _said(cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str) -> Said | str:
-    """What one line says, or what is wrong with it; people are never quoted."""
+def _read_change(
+    cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str
+) -> ConsentChange | str:
+    """The change that a line contains, or its mistake in words that never quote the person."""
     if not cells:
         return f"it must have {len(COLUMNS) - 1} values, or {len(COLUMNS)} with a time"
     person, purpose, answer, *times = cells
@@ -148,15 +154,15 @@ def _said(cells: Sequence[str], purposes: Sequence[str], kind: Kind, today: str)
     if answer not in ANSWERS:
         return f"the answer must be yes or no, not {quoted(answer)}"
     if not times or not times[0]:
-        return Said(purpose, person, ANSWERS[answer], today)
+        return ConsentChange(purpose, person, ANSWERS[answer], today)
     time = moment(times[0])
     if time is None or time > today:
         return "the time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to come"
-    return Said(purpose, person, ANSWERS[answer], time, dated=True)
+    return ConsentChange(purpose, person, ANSWERS[answer], time, dated=True)
 
 
 def moment(text: str) -> str | None:
-    """A time as it is written beside a change, or None for what is none; without a zone, UTC."""
+    """A time in the form that is stored with a change, or None if it is none; UTC by default."""
     try:
         parsed = datetime.fromisoformat(text)
         return (
@@ -172,7 +178,7 @@ _CHANGES = "a list of changes, each such as ('7', 'care', True, None)"
 
 
 def no_registry(name: str | None, known: Sequence[str]) -> ParameterError:
-    """What is said of a registry that is none, or that nobody named among several."""
+    """The error for a registry that does not exist, or that must be named among several."""
     if name and known:
         message = f"There is no registry of consent for {quoted(name)}; {suggestion(name, known)}"
     elif known:
@@ -190,40 +196,69 @@ def no_registry(name: str | None, known: Sequence[str]) -> ParameterError:
 
 
 class AnyRegistry(Shown, ABC):
-    """Who of a population agreed to which purpose, wherever that is kept."""
+    """The consent registry of a population, of a local vault or of one behind a server."""
 
     def __init__(self, population: str, purposes: tuple[str, ...], kind: Kind) -> None:
         self.population, self.purposes = population, purposes
         self.kind = kind
-        """As what people are written: whole numbers or texts."""
+        """The kind of the unit's column: people are integers or texts."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """How many entries the log has; it stands beside every answer in the ledger."""
+        """The number of entries of the log. The ledger notes it with every answer."""
 
     @abstractmethod
     def to_csv(self) -> str:
-        """All that stands, as a CSV that can be imported."""
+        """The present consent of all people, as a CSV file that `import_file` reads."""
 
     @abstractmethod
     def show(self, person: str | int | None = None) -> dict[str, Any]:
-        """How many agree to each purpose; or how one person stands, and all that they said."""
+        """Count the yes and no of each purpose, or show one person's consent and its history.
+
+        Parameters
+        ----------
+        person
+            The person in the form of the unit's column; None for the counts of all.
+        """
 
     @abstractmethod
-    def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
-        """Write down what people say."""
+    def _record(self, changes: Sequence[ConsentChange], operator: str) -> dict[str, Any]:
+        """Write changes into the log, all or none."""
 
     @property
     @abstractmethod
     def _in_use(self) -> Iterable[Path]:
-        """Files that nothing may be written over."""
+        """Files of the vault that an export must not overwrite."""
 
     def give(
         self, person: str | int, purpose: str, *, time: str | None = None, operator: str = OWNER
     ) -> dict[str, Any]:
-        """Write down that a person agrees to a purpose, from the next fresh answer on."""
-        return self._say([person], [self._purpose(purpose)], True, time, operator)
+        """Record that a person agrees to a purpose; the next fresh answer counts them.
+
+        Parameters
+        ----------
+        person
+            The person in the form of the unit's column.
+        purpose
+            One of the registry's purposes.
+        time
+            When they agreed, such as "2026-03-01"; None for now.
+        operator
+            The name under which the log records the change.
+
+        Returns
+        -------
+        dict
+            The population, the numbers of changed, unchanged and older answers, and the version.
+            An answer is older if a later no stands: an old yes does not undo a new no.
+
+        Raises
+        ------
+        ParameterError
+            `choice_unknown`, `person_id_invalid` or `time_malformed`.
+        """
+        return self._record_answer([person], [self._purpose(purpose)], True, time, operator)
 
     def withdraw(
         self,
@@ -233,9 +268,12 @@ class AnyRegistry(Shown, ABC):
         time: str | None = None,
         operator: str = OWNER,
     ) -> dict[str, Any]:
-        """Write down that a person does not agree, to any purpose unless one is named."""
+        """Record that a person withdraws consent, for all purposes unless one is named.
+
+        Parameters and result are those of `give`.
+        """
         purposes = self.purposes if purpose is None else [self._purpose(purpose)]
-        return self._say([person], purposes, False, time, operator)
+        return self._record_answer([person], purposes, False, time, operator)
 
     def change(
         self,
@@ -243,9 +281,19 @@ class AnyRegistry(Shown, ABC):
         *,
         operator: str = OWNER,
     ) -> dict[str, Any]:
-        """Write down who agrees or not: person, purpose, True or False, and when, if known.
+        """Record many changes at once, all or none.
 
-        All of it is taken, or nothing.
+        Parameters
+        ----------
+        changes
+            Tuples of person, purpose, True or False, and a time or None.
+        operator
+            The name under which the log records the changes.
+
+        Returns
+        -------
+        dict
+            As `give` returns it.
         """
         lines = (
             (f"change {number}", _line(number, change))
@@ -256,12 +304,16 @@ class AnyRegistry(Shown, ABC):
         return self._record(checked(lines, self.purposes, self.kind), operator)
 
     def import_file(self, path: str | Path, *, operator: str = OWNER) -> dict[str, Any]:
-        """Take a CSV of person, purpose, yes or no and perhaps a time: all of it or nothing."""
-        said = read_said(arguments.path(path, "path"), self.purposes, self.kind)
-        return self._record(said, operator)
+        """Record the changes of a CSV file, all or none.
+
+        The header is `person,purpose,agreed` or `person,purpose,agreed,time`; `agreed` is yes or
+        no. The result is that of `give`.
+        """
+        changes = read_changes(arguments.path(path, "path"), self.purposes, self.kind)
+        return self._record(changes, operator)
 
     def export(self, path: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
-        """Write all that stands as a CSV that can be imported."""
+        """Write the present consent of all people as a CSV file, readable by its owner alone."""
         target = arguments.path(path, "path")
         check_target(
             target,
@@ -284,7 +336,7 @@ class AnyRegistry(Shown, ABC):
             )
         return purpose
 
-    def _say(
+    def _record_answer(
         self,
         people: Iterable[object],
         purposes: Sequence[str],
@@ -292,22 +344,24 @@ class AnyRegistry(Shown, ABC):
         time: str | None,
         operator: str,
     ) -> dict[str, Any]:
-        given_time, today = None, now()
+        stated_time, today = None, current_time()
         if time is not None:
-            given_time = moment(arguments.text(time, "time"))
-            if given_time is None or given_time > today:
+            stated_time = moment(arguments.text(time, "time"))
+            if stated_time is None or stated_time > today:
                 raise ParameterError(
                     "time_malformed",
                     "The time must be one such as 2026-03-01 or 2026-03-01T09:30:00Z, and not to "
                     f"come; given: {quoted(time)}. Leave it out for now.",
                 )
         written_people = [written(person, self.kind) for person in people]
-        said = [
-            Said(purpose, person, agreed, given_time or today, dated=given_time is not None)
+        changes = [
+            ConsentChange(
+                purpose, person, agreed, stated_time or today, dated=stated_time is not None
+            )
             for person in written_people
             for purpose in purposes
         ]
-        return self._record(said, operator)
+        return self._record(changes, operator)
 
     def _card(self) -> Card:
         summary = self.show()
@@ -321,7 +375,7 @@ class AnyRegistry(Shown, ABC):
 
 
 def _line(number: int, change: object) -> tuple[str, str, str, str]:
-    """A change as a line of a file says it; whether it says something is seen there."""
+    """A change of `AnyRegistry.change` as the cells of a CSV line, which `checked` then reads."""
     match change:
         case [str() | int() as who, str() as what, agreed, str() | None as time]:
             answers = [answer for answer, means_agreed in ANSWERS.items() if means_agreed is agreed]
@@ -333,7 +387,7 @@ def _line(number: int, change: object) -> tuple[str, str, str, str]:
 
 
 class Consents:
-    """All registries of a vault; the log that they share is opened when it is first needed."""
+    """All consent registries of a vault, and the log that they share, opened at its first use."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -342,7 +396,7 @@ class Consents:
 
     @property
     def log(self) -> ConsentLog:
-        """The log, begun where there is none."""
+        """The log; a new empty one where there is none, in which nobody has agreed."""
         with self._lock:
             if self._log is None:
                 self._log = open_log(self.config)
@@ -350,16 +404,16 @@ class Consents:
 
     @property
     def populations(self) -> tuple[str, ...]:
-        """The populations whose people are asked."""
+        """The populations whose data sets list purposes."""
         return tuple(sorted(purposes_of(self.config)))
 
     def register(self, population: str) -> Register:
-        """What questions about a population need; nothing is opened yet."""
+        """The registry as queries use it; the log is not opened yet."""
         kind = check_person_kinds(person_kinds(self.config, population))
         return Register(lambda: self.log, population, kind)
 
     def registry(self, name: str | None = None) -> ConsentRegistry:
-        """The registry of a population, or of a data set's; the only one where none is named."""
+        """A registry by population or data set; without a name the only one of the vault."""
         known = purposes_of(self.config)
         population = arguments.maybe_text(name, "name")
         held = self.config.datasets.get(population) if population is not None else None
@@ -373,17 +427,20 @@ class Consents:
         return ConsentRegistry(self, population, known[population], kind)
 
     def acknowledge(self, *, operator: str) -> int | None:
-        """Accept a log that lost changes: every yes is void. None where nothing was lost."""
+        """Accept a log that lost changes, by voiding every yes in it.
+
+        Returns the number of voided answers, or None if nothing was lost.
+        """
         check_name(arguments.text(operator, "operator"), "operator")
         return self.log.acknowledge(operator=operator)
 
     def verify(self) -> dict[str, Any]:
-        """Walk every change; raises where the log is not whole."""
+        """Check every entry and change; raises `consent_damaged` if one is missing or altered."""
         position = self.log.verify()
         return {"version": position.seq, "head": position.hash}
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         with self._lock:
             if self._log is not None:
                 self._log.close()
@@ -391,7 +448,7 @@ class Consents:
 
 
 class ConsentRegistry(AnyRegistry):
-    """Who of a population agreed to which purpose, in the log of a vault at hand."""
+    """The consent registry of a population in a local vault."""
 
     def __init__(
         self, consents: Consents, population: str, purposes: tuple[str, ...], kind: Kind
@@ -401,11 +458,11 @@ class ConsentRegistry(AnyRegistry):
 
     @property
     def version(self) -> int:
-        """How many entries the log has; it stands beside every answer in the ledger."""
+        """The number of entries of the log. The ledger notes it with every answer."""
         return self._log.check().seq
 
     def to_csv(self) -> str:
-        """All that stands, as a CSV that can be imported."""
+        """The present consent of all people, as a CSV file that `import_file` reads."""
         answers = {agreed: answer for answer, agreed in ANSWERS.items()}
         stream = StringIO()
         lines = csv.writer(stream, lineterminator="\n")
@@ -417,7 +474,7 @@ class ConsentRegistry(AnyRegistry):
         return stream.getvalue()
 
     def show(self, person: str | int | None = None) -> dict[str, Any]:
-        """How many agree to each purpose; or how one person stands, and all that they said."""
+        """Count the yes and no of each purpose, or show one person's consent and its history."""
         summary: dict[str, Any] = {"population": self.population, "version": self.version}
         if person is None:
             counts = self._log.counts(self.population)
@@ -448,20 +505,20 @@ class ConsentRegistry(AnyRegistry):
     def _in_use(self) -> Iterable[Path]:
         return vault_files(self._consents.config.folder)
 
-    def _record(self, said: Sequence[Said], operator: str) -> dict[str, Any]:
+    def _record(self, changes: Sequence[ConsentChange], operator: str) -> dict[str, Any]:
         check_name(arguments.text(operator, "operator"), "operator")
-        recorded = self._log.record(self.population, said, operator=operator)
+        recorded = self._log.record(self.population, changes, operator=operator)
         return {
             "population": self.population,
             "changed": recorded.changed,
-            "unchanged": len(said) - recorded.changed - recorded.older,
+            "unchanged": len(changes) - recorded.changed - recorded.older,
             "older": recorded.older,
             "version": recorded.version,
         }
 
 
 def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
-    """What the people of each population are asked, by all data sets about them."""
+    """By population, the purposes of all its data sets."""
     asked: dict[str, dict[str, None]] = {}
     for held in config.datasets.values():
         if isinstance(held, PrivateSet) and held.purposes:
@@ -470,15 +527,15 @@ def purposes_of(config: Config) -> dict[str, tuple[str, ...]]:
 
 
 def open_log(config: Config) -> ConsentLog:
-    """Open the log of a vault: a file beside a ledger in a file, else in the ledger's database."""
+    """Open the consent log of a vault: a SQLite file in its folder, or the ledger's PostgreSQL."""
     from sfumato.privacy.ledger.commit import OutsideHead
     from sfumato.privacy.ledger.failure import closed_on_failure
-    from sfumato.vault.consent.log import ConsentLog  # it needs a database at hand
+    from sfumato.vault.consent.log import ConsentLog  # SQLAlchemy takes long to import
     from sfumato.vault.side_database import side_engine
 
     tell_operator = partial(note_failure, config.folder, "ledger")
     with closed_on_failure(tell_operator):
-        # A log that is gone or was never finished is begun anew: nobody has agreed in it.
+        # A log that is missing or unfinished begins anew. That is safe: nobody has agreed in it.
         engine, dialect = side_engine(config, CONSENT)
         head = OutsideHead(consent_head(config.head))
         return ConsentLog(engine, dialect, head, tell_operator=tell_operator)

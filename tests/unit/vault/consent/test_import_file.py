@@ -8,21 +8,21 @@ import pytest
 
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SfumatoError
-from sfumato.vault.consent.registry import moment, read_said
+from sfumato.vault.consent.registry import moment, read_changes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.vault.consent.registry import Said
+    from sfumato.vault.consent.registry import ConsentChange
 
 PURPOSES = ("care", "research")
 HEAD = "person,purpose,agreed\n"
 
 
-def read(tmp_path: Path, text: str | bytes, kind: Kind = Kind.INTEGER) -> list[Said]:
+def read(tmp_path: Path, text: str | bytes, kind: Kind = Kind.INTEGER) -> list[ConsentChange]:
     path = tmp_path / "said.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_said(path, PURPOSES, kind)
+    return read_changes(path, PURPOSES, kind)
 
 
 def refused(tmp_path: Path, text: str | bytes, kind: Kind = Kind.INTEGER) -> tuple[str, str]:
@@ -131,5 +131,5 @@ def test_people_who_cannot_be_written_on_a_line(tmp_path: Path, person: str) -> 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(SfumatoError) as caught:
-        read_said(tmp_path, PURPOSES, Kind.TEXT)
+        read_changes(tmp_path, PURPOSES, Kind.TEXT)
     assert caught.value.code == "source_missing"
