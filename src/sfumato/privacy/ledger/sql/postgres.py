@@ -11,7 +11,7 @@ from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.commit import OutsideHead
 from sfumato.privacy.ledger.failure import closed_on_failure, do_nothing
 from sfumato.privacy.ledger.sql.store import SqlStore
-from sfumato.privacy.ledger.sql.tables import LOCK_TURN
+from sfumato.privacy.ledger.sql.tables import LOCK_TURN, RECORD_INDEX, is_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.exc import DBAPIError
 
+RECORD_INDEX.dialect_options["postgresql"]["where"] = is_record("body")
 _CREATION_LOCK = 0x5F0A70  # any number that other programs are unlikely to lock
 _LOCK_TIMEOUT = "30s"
 # The SQLSTATE of a lock timeout.

@@ -64,15 +64,16 @@ entries = _table(
 # Records and rollbacks are the only entries that begin with their kind; an index finds them without
 # a scan of the chain. The condition is literal text: a database uses a partial index only if the
 # query contains the same text.
-def _is_record(body: str) -> TextClause:
+def is_record(body: str) -> TextClause:
+    """The condition that the index has in both databases."""
     return text(f"substr({body}, 1, 8) = '{{\"kind\"\\:'")
 
 
 RECORD_INDEX = Index(
     "sfumato_record_entries",
     entries.c.seq,
-    sqlite_where=_is_record("body"),
-    postgresql_where=_is_record("body"),
+    # `postgres` sets its own condition: naming it here would load that dialect for every query.
+    sqlite_where=is_record("body"),
 )
 
 accounts = _table(
@@ -154,7 +155,7 @@ _before = entries.alias("sfumato_before")
 NEXT_RECORDS = (
     select(entries, _before.c.hash.label("before"))
     .outerjoin(_before, _before.c.seq == entries.c.seq - 1)
-    .where(entries.c.seq > bindparam("after"), _is_record("sfumato_entries.body"))
+    .where(entries.c.seq > bindparam("after"), is_record("sfumato_entries.body"))
     .order_by(entries.c.seq)
     .limit(PAGE)
 )
