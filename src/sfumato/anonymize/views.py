@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _KEY_BITS = 63
 _DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
 
-# Neighbouring columns are looked up together up to so many label combinations (uint16),
-# and only in views of at most so many rows: joined codes are kept for each level.
+# Neighbouring columns are looked up together up to so many label combinations (uint16), and only
+# in views of at most so many rows: joined codes are kept for each level.
 _JOINED_LABELS = 1 << 16
 _JOINED_ROWS = 1 << 21
 

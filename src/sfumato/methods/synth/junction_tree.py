@@ -99,13 +99,11 @@ def _joined(shape: TableShape, cliques: list[frozenset[int]]) -> JunctionTree:
 #
 # The tables of the log are brought together by least squares and made non-negative, so that they
 # agree on their columns. Then cliques are visited from neighbour to neighbour, there and back:
-# each
-# is scaled to the tables that it holds, one after another, and hands what changed in the shared
-# columns on to the next. So every clique is the exact marginal of one distribution at any time,
-# and
-# no array is larger than a clique; on a tree of pairs one sweep is the
-# closed form. Where tables contradict each other a little, as noise makes them,
-# the scaling settles between them.
+# each is scaled to the tables that it holds, one after another, and hands what changed in the
+# shared columns on to the next. So every clique is the exact marginal of one distribution at any
+# time, and no array is larger than a clique; on a tree of pairs one sweep is the closed form.
+# Where tables contradict each other a little, as noise makes them, the scaling settles between
+# them.
 #
 # *Reference*: Jirousek & Preucil 1995; Deming & Stephan 1940 for the scaling.
 # Decision `synthesis-fit`.
@@ -295,8 +293,7 @@ def _product(clique: Set, columns: Mapping[int, FloatArray]) -> FloatArray:
 # From a column's clique the tree is walked outwards. At each clique N that shares S with the one
 # before, P(a, b) = sum over S of P(a, S) P(b | S) for every new column b, and in the same way
 # P(a, S') for the set S' that the next clique shares: no table is larger than a's codes times S
-# and
-# S'.
+# and S'.
 
 
 def pair_probabilities(calibrated: CalibratedTree, pairs: Iterable[Set]) -> dict[Set, FloatArray]:

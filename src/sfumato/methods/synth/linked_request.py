@@ -323,16 +323,13 @@ class LinkedRequest(Plan):
 # What is counted of a parent and a child table, as queries in which each row has one person.
 #
 # *Families*: one row for each person who has a row of the parent table, with the columns of one
-# such
-# row, which a keyed hash draws where there are several, and with how many rows of the child table
-# the
-# person has. *Members*: the rows of the child table, each with all of its family's row; rows of
-# people who have no row of the parent table are in none. Rows without a key are nobody's, and in
-# neither.
+# such row, which a keyed hash draws where there are several, and with how many rows of the child
+# table the person has. *Members*: the rows of the child table, each with all of its family's row;
+# rows of people who have no row of the parent table are in none. Rows without a key are nobody's,
+# and in neither.
 #
 # Both are joined on the person alone: what they hold of a person is a function of that person's
-# own
-# rows, in both tables, and of the salt.
+# own rows, in both tables, and of the salt.
 
 _KEY = "sf_key"
 _TYPES = {Kind.INTEGER: "BIGINT", Kind.TEXT: "TEXT"}

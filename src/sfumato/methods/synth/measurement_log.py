@@ -56,8 +56,7 @@ class TableShape:
 # The measurement log: every noisy table that was paid for. All that is fitted comes from it.
 #
 # Every method writes the same log, so that any fit can be tried on any choice of tables, and how
-# far
-# any marginal is off follows from the log alone. Nothing in it is private any more.
+# far any marginal is off follows from the log alone. Nothing in it is private any more.
 #
 # Decision `synthesis-log`.
 

@@ -97,14 +97,10 @@ def _choices(
 #
 # How much a column depends on others is a share of all rows, n, which is private, and how far one
 # person moves it is known for a given n alone. So a number of rows is fixed in public, by
-# declaration
-# or from a noisy count, and a table of fewer rows is filled up to it with rows of the first
-# codes.
-# Then the bounds below hold for every table, whatever the fixed number is: adding a row to a
-# table
-# that is filled up replaces a row of it, and adding a row to a larger one moves a score by no
-# more
-# than at the fixed number.
+# declaration or from a noisy count, and a table of fewer rows is filled up to it with rows of the
+# first codes. Then the bounds below hold for every table, whatever the fixed number is: adding a
+# row to a table that is filled up replaces a row of it, and adding a row to a larger one moves a
+# score by no more than at the fixed number.
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,10 @@ def _narrow(groups: IntArray) -> NDArray[np.unsignedinteger]:
 # Drawing rows of which some columns are known, each row with codes of its own.
 #
 # The conditionals of a model are factors. At the codes that a row is known to have, what is left
-# of
-# them are factors of the other columns, one for each row; these columns are summed out one after
-# another, and drawn in the opposite order, each given those drawn before it. So every row is
-# drawn
-# from exactly the distribution that the model has given what is known of it. Rows that agree on
-# all
-# known columns that touch an unknown one share their factors.
+# of them are factors of the other columns, one for each row; these columns are summed out one
+# after another, and drawn in the opposite order, each given those drawn before it. So every row
+# is drawn from exactly the distribution that the model has given what is known of it. Rows that
+# agree on all known columns that touch an unknown one share their factors.
 
 _ROW = -1
 """The place that stands for the rows among the places of a factor."""

@@ -123,12 +123,9 @@ class Worth:
 # Measure all columns, choose a tree of pairs, and measure its pairs.
 #
 # Each pair is chosen by the exponential mechanism among those that join two parts of the tree, by
-# how
-# far independence is off for them beyond the noise that measuring them would have, and beyond
-# what
-# the noise of its columns accounts for. One more candidate stops, when no pair is worth its
-# noise;
-# it is as likely as all pairs of no worth together.
+# how far independence is off for them beyond the noise that measuring them would have, and beyond
+# what the noise of its columns accounts for. One more candidate stops, when no pair is worth its
+# noise; it is as likely as all pairs of no worth together.
 #
 # *Reference*: McKenna, Miklau & Sheldon 2021.
 # Decisions `synthesis-fit` and `synthesis-selection`.
@@ -201,12 +198,10 @@ def columns_off(log: MeasurementLog) -> FloatArray:
 #
 # All columns are measured first. In each round a set of columns is chosen by the exponential
 # mechanism, by how far the model is off beyond the noise that measuring would have, times how
-# much
-# the set matters. Candidates are the sets of a workload (all pairs, unless sets are named) and
-# their
-# parts, as far as the model stays within a number of cells which grows with what was spent.
-# When the last measurement moved the model by no more than its noise, the rounds have become too
-# fine, and the next ones get more of the charge; the last round gets all that is left.
+# much the set matters. Candidates are the sets of a workload (all pairs, unless sets are named)
+# and their parts, as far as the model stays within a number of cells which grows with what was
+# spent. When the last measurement moved the model by no more than its noise, the rounds have
+# become too fine, and the next ones get more of the charge; the last round gets all that is left.
 #
 # *Reference*: McKenna, Mullins, Sheldon & Miklau 2022.
 # Decisions `synthesis-fit` and `synthesis-selection`.
@@ -346,14 +341,11 @@ class _Rounds:
 # Choose between columns alone, a tree and adaptive rounds, by what a pair would be worth.
 #
 # Columns are measured first, whatever comes next; they tell the number of rows. Where the noise
-# of a
-# typical column's cheapest pair would be a good part of all rows, adaptive rounds have too little
-# to
-# go by and a tree is taken; where it would be most of them, columns alone are measured again. A
-# tree
-# whose choice never stopped tells that columns hang together, and rounds follow; after one that
-# did,
-# columns are measured again. Nothing else is looked at, and nothing more is paid.
+# of a typical column's cheapest pair would be a good part of all rows, adaptive rounds have too
+# little to go by and a tree is taken; where it would be most of them, columns alone are measured
+# again. A tree whose choice never stopped tells that columns hang together, and rounds follow;
+# after one that did, columns are measured again. Nothing else is looked at, and nothing more is
+# paid.
 #
 # Decisions `synthesis-fit` and `synthesis-selection`.
 

@@ -199,9 +199,8 @@ def _year_and_month(number: int) -> tuple[int, int]:
 # The grid of a column of reals: as fine as is declared, or as its decimals are written.
 #
 # Decision `schemas` cuts a continuum into about a hundred round steps, by which counts and sums
-# are
-# no worse. Rows that are drawn on them would have lost their decimals: weights of 71.3 were 71
-# then.
+# are no worse. Rows that are drawn on them would have lost their decimals: weights of 71.3 were
+# 71 then.
 
 _MOST_POINTS = 1 << 16
 """Finer than this decimals are not drawn: a question about such points could not be judged."""
@@ -241,8 +240,7 @@ def _by_last_digit(domain: Bounds) -> Bounds:
 #
 # A bin of a month says nothing of Sundays. Where somebody asks for it, the day of the week is one
 # more axis of the model, with a name that no column has; a day is then drawn from those of its
-# bin
-# that are on the day of the week that was drawn with it.
+# bin that are on the day of the week that was drawn with it.
 #
 # Decision `synthesis-columns`.
 

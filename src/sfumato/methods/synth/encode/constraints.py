@@ -112,10 +112,8 @@ def _ends(axis: Axis) -> tuple[pa.Array, pa.Array]:
 # Rows that were drawn are brought to keep the constraints: by values of other drawn rows.
 #
 # Every repair takes a value from a row that keeps the constraint and agrees with the broken one
-# in
-# what it is about, so that shares among the rows that keep it stay as they were drawn. Only what
-# was
-# drawn is read, never the data: this is post-processing.
+# in what it is about, so that shares among the rows that keep it stay as they were drawn. Only
+# what was drawn is read, never the data: this is post-processing.
 #
 # Decision `synthesis-fit`.
 
