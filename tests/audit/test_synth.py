@@ -54,10 +54,10 @@ def told(bench: Workbench) -> list[float]:
     likelier = 0.0
     for one in bench.log.tables:
         assert isinstance(one.event, LaplaceNoise)
-        far = np.abs(one.counts - second.of(one.places)).sum()
-        near = np.abs(one.counts - first.of(one.places)).sum()
+        far = np.abs(one.counts - second.of(one.columns)).sum()
+        near = np.abs(one.counts - first.of(one.columns)).sum()
         likelier += float(far - near) / float(one.event.scale)
-    measured = sum(1 << SETS.index(one.places) for one in bench.log.tables)
+    measured = sum(1 << SETS.index(one.columns) for one in bench.log.tables)
     return [round(likelier, 6), float(measured)]
 
 
@@ -105,12 +105,12 @@ def recognised(method: str, epsilon: Fraction, *, refill: bool = False) -> int:
     for _ in range(30 if refill else 1):
         select(bench, **({"sets": [(0, 1)]} if method == "workload" else {}))
         if refill:
-            bench.purse.left = Fraction(1)
+            bench.charge.remaining = Fraction(1)
     likelier = np.zeros(CANARIES)
     for one in bench.log.tables:
-        if 0 in one.places:
+        if 0 in one.columns:
             own = one.counts
-            if len(one.places) == 2:
+            if len(one.columns) == 2:
                 own = one.counts[np.arange(CANARIES), np.arange(CANARIES) % 2]
             assert isinstance(one.event, LaplaceNoise)
             likelier += (np.abs(own) - np.abs(own - 1)) / float(one.event.scale)
@@ -135,7 +135,7 @@ def test_one_run_tells_of_no_more_people_than_epsilon_allows(method: str) -> Non
     assert recognised(method, Fraction(50)) >= 60  # the guesses are good where they may be
 
 
-def test_a_purse_that_fills_up_again_is_caught() -> None:
+def test_a_charge_that_fills_up_again_is_caught() -> None:
     assert chance(recognised("independent", Fraction(1), refill=True), 1) < 1e-6
 
 
@@ -151,7 +151,7 @@ def ends(codes: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
     assert isinstance(grid, Grid)
     bins = QuantileBins((grid,), Rows(), Spending(epsilon=EPSILON), bins=4)  # few, for speed
     counter = replace(table, axes=(grid,))
-    found = (bins.found(counter, entropy)["c0"] for _ in range(count))
+    found = (bins.find(counter, entropy)["c0"] for _ in range(count))
     return np.array([[sum(1 << start for start in starts)] for starts in found])
 
 

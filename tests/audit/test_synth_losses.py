@@ -112,9 +112,9 @@ class FreeChoices(Workbench):
     """Choices that are made, and not paid for."""
 
     def choose(self, scoring: Scoring, share: Fraction) -> int:
-        left = self.purse.left
+        left = self.charge.remaining
         place = super().choose(scoring, share)
-        self.purse.left = left
+        self.charge.remaining = left
         return place
 
 
@@ -122,10 +122,10 @@ class FreeColumns(Workbench):
     """A whole epsilon for columns, and another for all else."""
 
     def measure(self, places: tuple[int, ...], share: Fraction) -> MeasuredTable:
-        left = self.purse.left
+        left = self.charge.remaining
         table = super().measure(places, share)
         if len(places) == 1 and len(self.log.tables) <= len(self.shape.columns):
-            self.purse.left = left
+            self.charge.remaining = left
         return table
 
 

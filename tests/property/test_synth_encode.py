@@ -109,7 +109,7 @@ def test_synthetic_rows_are_read_back_by_the_schema(schema: Schema, rows: int, s
         encoding = plan.discovered(*paid.run(engine, engine.table, "salt", SeededEntropy(seed)))
         counter = BoundedCounter(engine, engine.table, encoding.axes, Rows(), "salt")
         synthesis = Synthesis(
-            axes=encoding.axes, unit=Rows(), price=paid.rest, method="independent"
+            axes=encoding.axes, unit=Rows(), price=paid.remaining, method="independent"
         )
         log = synthesis.measure(counter, SeededEntropy(seed))
     model = SynthesisModel(encoding, synthesis.fit(log), log)

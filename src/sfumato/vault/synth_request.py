@@ -198,7 +198,7 @@ def linked_request(
     bounds = Bounds(0, pair.child_unit.max_rows)
     counted = Column(number, Kind.INTEGER, domain=bounds, nullable=False)
     first = _plan(parent, pair.parent_unit, columns, (quantiles, weekdays), [counted])
-    known = [one for one in first.kept if one not in first.invented]
+    known = [one for one in first.output_columns if one not in first.invented]
     taken = [one.name for one in child.columns]
     seen = {one.name: untaken(f"{parent.table}.{one.name}", taken) for one in known}
     joined = [replace(one, name=seen[one.name]) for one in known]
@@ -246,7 +246,7 @@ def _side(
     schema: Schema, encoding: Encoding, unit: Entity, sets: ColumnSets, target: str | None
 ) -> LinkedSide:
     names = [one.name for one in schema.columns]
-    own = tuple(one.name for one in encoding.kept if one.name in names)
+    own = tuple(one.name for one in encoding.output_columns if one.name in names)
     return LinkedSide(
         dataset=schema.table, encoding=encoding, unit=unit, own=own, sets=sets, target=target
     )

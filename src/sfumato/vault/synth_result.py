@@ -14,7 +14,7 @@ from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.names import count
 from sfumato.errors import OutputError
 from sfumato.filesystem import check_target
-from sfumato.methods.synth.encode.decoder import unkept
+from sfumato.methods.synth.encode.decoder import lost_constraints
 from sfumato.methods.synth.error_bars import answered, table_named
 from sfumato.release.files_in_use import vault_files_around
 from sfumato.release.output import check_places
@@ -81,8 +81,8 @@ class Synthesized(Answer):
             which = f" of {name}" if len(self.tables) > 1 else ""
             told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
-            told += unkept(model.encoding)
-            unknown = [name for name, values in model.encoding.found.items()
+            told += lost_constraints(model.encoding)
+            unknown = [name for name, values in model.encoding.discovered_values.items()
                        if not values and name in table.column_names]  # fmt: skip
             if unknown:
                 told.append(
@@ -152,7 +152,7 @@ class LinkedTwins(Synthesized):
         These are the number of children too, and behind a child's own columns those of its parent.
         """
         models = (self.linked.parent, self.linked.child)
-        rows = self.linked.beside_each_other(*self.tables.values())
+        rows = self.linked.with_model_columns(*self.tables.values())
         return dict(zip(self.tables, zip(models, rows, strict=True), strict=True))
 
     @property

@@ -141,7 +141,7 @@ def test_counts_have_bars_where_the_log_tells(private: sf.Private) -> None:
     answer = made.query(asked)
     assert answer.column_names == ["sex", "n", "n_sd", "mean"]
     places = [made.model.fitted.shape.names.index(one) for one in ("sex", "smoker")]
-    [noisy] = [one for one in made.model.log.tables if list(one.places) == places]
+    [noisy] = [one for one in made.model.log.tables if list(one.columns) == places]
     scale = made.table.num_rows / made.model.fitted.total
     told = {row["sex"]: row for row in answer.to_pylist()}
     for place, sex in enumerate(("F", "M")):
@@ -317,7 +317,7 @@ def test_the_unit_of_the_vault_counts_also_for_what_is_discovered(
     Registration(name="visits", **declared).add_to(Path("clinic"))
     with sf.open("clinic") as vault:
         made = vault.synthesize("visits", epsilon=5, delta=1e-6, method="independent")
-    assert made.model.encoding.found == {"town": ("Rome",)}
+    assert made.model.encoding.discovered_values == {"town": ("Rome",)}
 
 
 def test_a_table_of_no_rows_and_of_noise(private: sf.Private) -> None:

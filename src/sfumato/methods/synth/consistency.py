@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
+    from sfumato.methods.synth.measurement_log import ColumnSet, MeasurementLog
 
     Allowed = NDArray[np.bool_]
 
@@ -30,8 +30,8 @@ def nonnegative(table: FloatArray, total: float) -> FloatArray:
     excess = (np.cumsum(flat) - total) / np.arange(1, flat.size + 1)
     last = np.flatnonzero(flat > excess)
     level = excess[last[-1]] if len(last) else flat[0] - total
-    kept: FloatArray = np.maximum(table - level, 0)
-    return np.asarray(kept * (total / kept.sum()))
+    clipped: FloatArray = np.maximum(table - level, 0)
+    return np.asarray(clipped * (total / clipped.sum()))
 
 
 def with_margins(
@@ -49,10 +49,10 @@ def with_margins(
     fitted = np.maximum(table, _FAINT * independent(margins)) * allowed
     for _ in range(rounds):
         for axis, margin in enumerate(margins):
-            others = tuple(other for other in range(fitted.ndim) if other != axis)
-            found = fitted.sum(axis=others)
-            factor = np.divide(margin, found, out=np.zeros_like(margin), where=found > 0)
-            fitted *= factor.reshape([-1 if other == axis else 1 for other in range(fitted.ndim)])
+            summed_axes = tuple(index for index in range(fitted.ndim) if index != axis)
+            sums = fitted.sum(axis=summed_axes)
+            factor = np.divide(margin, sums, out=np.zeros_like(margin), where=sums > 0)
+            fitted *= factor.reshape([-1 if index == axis else 1 for index in range(fitted.ndim)])
     return fitted
 
 
@@ -71,49 +71,49 @@ def independent(margins: Sequence[FloatArray]) -> FloatArray:
     return table
 
 
-def consistent_tables(log: MeasurementLog) -> tuple[dict[Set, FloatArray], float]:
+def consistent_tables(log: MeasurementLog) -> tuple[dict[ColumnSet, FloatArray], float]:
     """Every measured set, and every column, as non-negative counts that agree on columns.
 
     All tables of the log are brought together by least squares first. Gives the total as well.
     """
-    singles: list[Set] = [(column,) for column in log.shape.columns]
+    singles: list[ColumnSet] = [(column,) for column in log.shape.columns]
     estimate = log.estimate(singles)
     total = max(float(estimate.table(()).item()), 1.0)
-    tables: dict[Set, FloatArray] = {
-        one: nonnegative(estimate.table(one), total) for one in singles
+    tables: dict[ColumnSet, FloatArray] = {
+        single: nonnegative(estimate.table(single), total) for single in singles
     }
-    for one in sorted(log.measured, key=len):
-        if len(one) > 1:
-            margins = [tables[(column,)] for column in one]
-            tables[one] = with_margins(estimate.table(one), margins)
+    for columns in sorted(log.measured, key=len):
+        if len(columns) > 1:
+            margins = [tables[(column,)] for column in columns]
+            tables[columns] = with_margins(estimate.table(columns), margins)
     return tables, total
 
 
 def only_possible(
-    tables: Mapping[Set, FloatArray], possible: Mapping[Set, Allowed]
-) -> dict[Set, FloatArray]:
+    tables: Mapping[ColumnSet, FloatArray], possible: Mapping[ColumnSet, Allowed]
+) -> dict[ColumnSet, FloatArray]:
     """The same tables with nothing in impossible cells, and columns as they were.
 
     Where no table has all columns of a constraint there is one more, in which they are as
     independent as can be. Where hardly anything is possible by the columns, tables stay.
     """
     held = dict(tables)
-    for places in possible:
-        if not any(set(places) <= set(one) for one in tables):
-            held[places] = independent([tables[(column,)] for column in places])
-    for one, table in held.items():
-        within = [places for places in possible if set(places) <= set(one)]
+    for tied_columns in possible:
+        if not any(set(tied_columns) <= set(columns) for columns in tables):
+            held[tied_columns] = independent([tables[(column,)] for column in tied_columns])
+    for columns, table in held.items():
+        within = [tied_columns for tied_columns in possible if set(tied_columns) <= set(columns)]
         if not within:
             continue
         allowed = np.ones(table.shape, dtype=bool)
-        for places in within:
+        for tied_columns in within:
             sizes = [
-                size if column in places else 1
-                for column, size in zip(one, table.shape, strict=True)
+                size if column in tied_columns else 1
+                for column, size in zip(columns, table.shape, strict=True)
             ]
-            allowed &= possible[places].reshape(sizes)
-        margins = [tables[(column,)] for column in one]
+            allowed &= possible[tied_columns].reshape(sizes)
+        margins = [tables[(column,)] for column in columns]
         fitted = with_margins(table, margins, rounds=_ROUNDS_OF_POSSIBLE, allowed=allowed)
         if fitted.sum() > _HARDLY * table.sum():
-            held[one] = fitted * (table.sum() / fitted.sum())
+            held[columns] = fitted * (table.sum() / fitted.sum())
     return held

@@ -52,28 +52,34 @@ _OF_THE_MACHINE = {"current_setting"}
 
 def parsed(sql: str, table: str) -> exp.Select:
     """One SELECT from the synthetic table alone, with nothing that would be overlooked."""
-    found = _read(sql)
-    named = [] if found is None else list(found.find_all(exp.Table))
-    alone = {one.name.lower() for one in named} == {table.lower()} and all(map(_plain, named))
-    if not isinstance(found, exp.Select) or not alone or found.find(exp.Join, exp.With):
+    question = _read(sql)
+    named = [] if question is None else list(question.find_all(exp.Table))
+    alone = {source.name.lower() for source in named} == {table.lower()} and all(map(_plain, named))
+    if not isinstance(question, exp.Select) or not alone or question.find(exp.Join, exp.With):
         raise QueryError(
             "question_not_supported",
             f"A synthetic table answers one SELECT from {table} alone, without joins, WITH and "
             f"samples. Write, say, SELECT COUNT(*) FROM {table}.",
         )
-    if any(one.name.lower() in _OF_THE_MACHINE for one in found.find_all(exp.Anonymous)):
+    if any(
+        function.name.lower() in _OF_THE_MACHINE for function in question.find_all(exp.Anonymous)
+    ):
         raise QueryError(
             "question_not_supported",
             "A synthetic table does not tell settings of this machine. Ask for its columns.",
         )
-    return found
+    return question
 
 
 def table_named(sql: str, tables: Sequence[str]) -> str:
     """The first of some tables that a question names; the first of all where it names none."""
-    found = _read(sql)
-    named = set() if found is None else {one.name.lower() for one in found.find_all(exp.Table)}
-    return next((one for one in tables if one.lower() in named), tables[0])
+    question = _read(sql)
+    named = (
+        set()
+        if question is None
+        else {source.name.lower() for source in question.find_all(exp.Table)}
+    )
+    return next((name for name in tables if name.lower() in named), tables[0])
 
 
 def _read(sql: str) -> exp.Expr | None:
@@ -96,8 +102,8 @@ def _too_deep() -> QueryError:
 
 def _plain(table: exp.Table) -> bool:
     """Whether a table is a name and perhaps another name for it, but no sample, say."""
-    said = {name for name, one in table.args.items() if one}
-    return said <= {"this", "alias"} and not table.alias_column_names
+    arguments = {name for name, value in table.args.items() if value}
+    return arguments <= {"this", "alias"} and not table.alias_column_names
 
 
 def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Table:
@@ -114,16 +120,16 @@ def answered(sql: str, rows: pa.Table, model: SynthesisModel, ask: Ask) -> pa.Ta
             f"{', '.join(map(quoted, rows.column_names))}, and DuckDB's functions.",
             detail=error.detail,
         ) from None
-    told = len(question.selects) == answer.num_columns  # a star stands for several
-    counted = [told and _counts(one) for one in question.selects]
+    has_column_per_select = len(question.selects) == answer.num_columns  # a star stands for several
+    counted = [has_column_per_select and _counts(expression) for expression in question.selects]
     if not any(counted):
         return answer
     noisy = _noisy_counts(question, answer, model, ask) or [None] * answer.num_rows
     counts = answer.column(counted.index(True)).to_pylist()
     bars = pa.array(
         [
-            None if one is None else _bar(one, count, rows.num_rows, model)
-            for one, count in zip(noisy, counts, strict=True)
+            None if noisy_count is None else _bar(noisy_count, count, rows.num_rows, model)
+            for noisy_count, count in zip(noisy, counts, strict=True)
         ],
         pa.float64(),
     )
@@ -153,7 +159,7 @@ def _bar(noisy: _NoisyCount, count: int, rows: int, model: SynthesisModel) -> fl
     scale = rows / total
     if rows != max(round(total), 1):  # it is about a share of them
         share = min(max(noisy.estimate / total, 0.0), 1.0)
-        of_total = 1 / sum(1 / one.total_variance for one in model.log.tables)
+        of_total = 1 / sum(1 / table.total_variance for table in model.log.tables)
         variance += share**2 * of_total - 2 * share * noisy.weight * variance
     return hypot(scale * max(variance, 0.0) ** 0.5, count - scale * noisy.estimate)
 
@@ -163,42 +169,46 @@ def _noisy_counts(
 ) -> list[_NoisyCount | None] | None:
     """The count in each row of an answer by the log; None where that tells nothing."""
     shape = model.fitted.shape
-    keys = [place for place, one in enumerate(question.selects) if one.find(exp.AggFunc) is None]
+    keys = [
+        position
+        for position, expression in enumerate(question.selects)
+        if expression.find(exp.AggFunc) is None
+    ]
     cell = f"{free_prefix(shape.names)}cell"
     domain = _domain_question(question, keys, cell)
     if domain is None:
         return None
-    used = {one.name for one in domain.find_all(exp.Column)} - {cell}
+    used = {column.name for column in domain.find_all(exp.Column)} - {cell}
     if not used <= set(shape.names):
         return None
-    places = tuple(sorted(map(shape.names.index, used)))
-    best = _best_table(model, places)
-    axes = [model.encoding.axes[place] for place in places]
+    columns = tuple(sorted(map(shape.names.index, used)))
+    best = _best_table(model, columns)
+    axes = [model.encoding.axes[column] for column in columns]
     sizes = [(axis.fine if isinstance(axis, Bins) else axis).size for axis in axes]
     if best is None or prod(sizes) > _MOST_COMBINATIONS:
         return None
     combinations, cells = _combinations(axes, sizes)
     try:
-        found = ask(domain, pa.table({**combinations, cell: cells}))
+        points_by_cell = ask(domain, pa.table({**combinations, cell: cells}))
     except (
         EngineError,
         SourceError,
         RecursionError,
     ):  # a value that no row has may be what it fails at
         return None
-    *chosen, added, points = (column.combine_chunks() for column in found.columns)
-    groups = _groups([chosen[place] for place in keys], found.num_rows)
-    whole = np.asarray(points) == np.bincount(cells)[np.asarray(added)]
-    cut = {group for group, one in zip(groups, whole, strict=True) if not one}
+    *chosen, added, points = (column.combine_chunks() for column in points_by_cell.columns)
+    groups = _groups([chosen[position] for position in keys], points_by_cell.num_rows)
+    is_whole_cell = np.asarray(points) == np.bincount(cells)[np.asarray(added)]
+    cut = {group for group, is_whole in zip(groups, is_whole_cell, strict=True) if not is_whole}
     counts, variance, weight = best
-    told: dict[str, _NoisyCount] = {}
+    by_group: dict[str, _NoisyCount] = {}
     for group, count in zip(groups, counts[np.asarray(added)].tolist(), strict=True):
-        before = told.get(group, _NoisyCount(0.0, 0.0, weight))
-        told[group] = _NoisyCount(before.estimate + count, before.variance + variance, weight)
-    asked = _groups([answer.column(place) for place in keys], answer.num_rows)
+        before = by_group.get(group, _NoisyCount(0.0, 0.0, weight))
+        by_group[group] = _NoisyCount(before.estimate + count, before.variance + variance, weight)
+    asked = _groups([answer.column(position) for position in keys], answer.num_rows)
     several = Counter(asked)
     return [
-        told.get(group) if group not in cut and several[group] == 1 else None for group in asked
+        by_group.get(group) if group not in cut and several[group] == 1 else None for group in asked
     ]
 
 
@@ -224,45 +234,48 @@ def _domain_question(question: exp.Select, keys: list[int], cell: str) -> exp.Se
     group = question.args.get("group")
     beyond = {
         name
-        for name, one in question.args.items()
-        if one
+        for name, argument in question.args.items()
+        if argument
         and name not in ("expressions", "from_", "where", "group", "order", "limit", "offset")
     }
     unclear = beyond or len(list(question.find_all(exp.Query))) > 1
     if group is not None:
-        several = any(group.args.get(one) for one in ("rollup", "cube", "grouping_sets"))
+        several = any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets"))
         unclear = unclear or several or len(group.expressions) > len(keys)
     if unclear:
         return None
     plain = question.copy()
-    selects = [one if place in keys else exp.Null() for place, one in enumerate(plain.selects)]
+    selects = [
+        expression if position in keys else exp.Null()
+        for position, expression in enumerate(plain.selects)
+    ]
     counted = exp.alias_(exp.Count(this=exp.Star()), "sf_points")
     number = exp.column(cell, quoted=True)
     plain.set("expressions", [*selects, number, counted])
-    for one in ("order", "limit", "offset"):
-        plain.set(one, None)
+    for clause in ("order", "limit", "offset"):
+        plain.set(clause, None)
     return plain if group is not None and group.args.get("all") else plain.group_by(number.copy())
 
 
 def _best_table(
-    model: SynthesisModel, places: tuple[int, ...]
+    model: SynthesisModel, columns: tuple[int, ...]
 ) -> tuple[FloatArray, float, float] | None:
     """The cells of some columns by the measured table that tells them best, their variance, and
     the weight of that table in the number of all rows."""
     shape, tables = model.fitted.shape, model.log.merged().values()
-    precision = sum(1 / one.total_variance for one in tables)
-    if not places:  # of all rows, all tables tell
+    precision = sum(1 / table.total_variance for table in tables)
+    if not columns:  # of all rows, all tables tell
         return np.array([model.log.total()]), 1 / precision, 1.0
-    found = [
-        (one.variance * prod(shape.of_set(set(one.places) - set(places))), one)
-        for one in tables
-        if set(places) <= set(one.places)
+    candidates = [
+        (table.variance * prod(shape.of_set(set(table.columns) - set(columns))), table)
+        for table in tables
+        if set(columns) <= set(table.columns)
     ]
-    if not found:
+    if not candidates:
         return None
-    variance, best = min(found, key=lambda one: one[0])
+    variance, best = min(candidates, key=lambda table: table[0])
     weight = 1 / (best.total_variance * precision)
-    return summed(best.counts, best.places, places).ravel(), variance, weight
+    return summed(best.counts, best.columns, columns).ravel(), variance, weight
 
 
 def _groups(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> list[str]:
@@ -272,6 +285,6 @@ def _groups(columns: Sequence[pa.ChunkedArray | pa.Array], rows: int) -> list[st
     return list(map(repr, zip(*(column.to_pylist() for column in columns), strict=True)))
 
 
-def _counts(one: exp.Expr) -> bool:
-    counted = one.unalias()
+def _counts(expression: exp.Expr) -> bool:
+    counted = expression.unalias()
     return isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star)

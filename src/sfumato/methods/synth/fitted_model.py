@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.measurement_log import MeasurementLog, Set, TableShape
+    from sfumato.methods.synth.measurement_log import ColumnSet, MeasurementLog, TableShape
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Conditional:
     """The probabilities of a column's codes, last axis, for every combination of its parents."""
 
     column: int
-    parents: Set
+    parents: ColumnSet
     table: FloatArray
 
     @classmethod
-    def from_counts(cls, column: int, parents: Set, counts: FloatArray) -> Conditional:
+    def from_counts(cls, column: int, parents: ColumnSet, counts: FloatArray) -> Conditional:
         """Normalise non-negative counts over (parents, column); nothing known means even."""
         sums = counts.sum(axis=-1, keepdims=True)
         even = np.full_like(counts, 1 / counts.shape[-1])
@@ -42,59 +42,73 @@ class FittedModel:
     total: float
 
     @cached_property
-    def _of(self) -> dict[int, Conditional]:
-        return {one.column: one for one in self.conditionals}
+    def _by_column(self) -> dict[int, Conditional]:
+        return {conditional.column: conditional for conditional in self.conditionals}
 
     @property
     def even(self) -> FittedModel:
         """The same columns, each code as likely as another."""
         sizes = enumerate(self.shape.sizes)
-        conditionals = (Conditional(one, (), np.full(size, 1 / size)) for one, size in sizes)
+        conditionals = (Conditional(column, (), np.full(size, 1 / size)) for column, size in sizes)
         return FittedModel(self.shape, tuple(conditionals), self.total)
 
-    def probabilities(self, places: Set) -> FloatArray:
+    def probabilities(self, columns: ColumnSet) -> FloatArray:
         """The exact distribution of some columns.
 
         Columns on which none of them depends are left out; the others are summed out one after
         another, always the one next that takes fewest cells.
         """
         needed: set[int] = set()
-        queue = list(places)
+        queue = list(columns)
         while queue:
             column = queue.pop()
             if column not in needed:
                 needed.add(column)
-                queue.extend(self._of[column].parents)
-        those = [one for one in self.conditionals if one.column in needed]
-        factors = [((*one.parents, one.column), one.table) for one in those]
-        while away := {column for one, _ in factors for column in one} - {*places}:
-            beside = {column: _beside(column, factors) for column in away}
-            column = min(away, key=lambda one: (self.shape.cells(beside[one]), one))
-            told = contracted([one for one in factors if column in one[0]], beside[column])
-            factors = [one for one in factors if column not in one[0]]
-            factors.append((beside[column], told))
-        return contracted(factors, places)
+                queue.extend(self._by_column[column].parents)
+        relevant = [
+            conditional for conditional in self.conditionals if conditional.column in needed
+        ]
+        factors = [
+            ((*conditional.parents, conditional.column), conditional.table)
+            for conditional in relevant
+        ]
+        while away := {column for scope, _ in factors for column in scope} - {*columns}:
+            beside = {column: _neighbours(column, factors) for column in away}
+            column = min(
+                away,
+                key=lambda other_column: (self.shape.cells(beside[other_column]), other_column),
+            )
+            message = contracted(
+                [factor for factor in factors if column in factor[0]], beside[column]
+            )
+            factors = [factor for factor in factors if column not in factor[0]]
+            factors.append((beside[column], message))
+        return contracted(factors, columns)
 
-    def counts(self, places: Set) -> FloatArray:
+    def counts(self, columns: ColumnSet) -> FloatArray:
         """How many rows the model expects in every cell of some columns."""
-        return self.total * self.probabilities(places)
+        return self.total * self.probabilities(columns)
 
 
-def _beside(column: int, factors: Sequence[tuple[Set, FloatArray]]) -> Set:
+def _neighbours(column: int, factors: Sequence[tuple[ColumnSet, FloatArray]]) -> ColumnSet:
     """The other columns of all factors that have one."""
-    return tuple(sorted({other for one, _ in factors if column in one for other in one} - {column}))
+    return tuple(
+        sorted(
+            {neighbour for scope, _ in factors if column in scope for neighbour in scope} - {column}
+        )
+    )
 
 
 def contracted(
-    factors: Sequence[tuple[Sequence[int], FloatArray]], wanted: Sequence[int]
+    factors: Sequence[tuple[Sequence[int], FloatArray]], kept_columns: Sequence[int]
 ) -> FloatArray:
     """The product of factors over columns, summed over all columns but the wanted ones."""
-    columns = sorted({column for places, _ in factors for column in places})
+    columns = sorted({column for scope, _ in factors for column in scope})
     numbers = {column: number for number, column in enumerate(columns)}
     operands: list[Any] = []
-    for places, factor in factors:
-        operands += [factor, [numbers[column] for column in places]]
-    operands.append([numbers[column] for column in wanted])
+    for scope, factor in factors:
+        operands += [factor, [numbers[column] for column in scope]]
+    operands.append([numbers[column] for column in kept_columns])
     return np.asarray(np.einsum(*operands, optimize="greedy"))
 
 
@@ -105,13 +119,13 @@ def fit_network(log: MeasurementLog) -> FittedModel:
     """The model in which each set of the log, in order, gives its new column from the others."""
     tables, total = consistent_tables(log)
     conditionals: dict[int, Conditional] = {}
-    for places in [one.places for one in log.tables if len(one.places) > 1]:
-        new = [one for one in places if one not in conditionals]
-        for one in new[:-1]:
-            conditionals[one] = Conditional.from_counts(one, (), tables[(one,)])
+    for measured_columns in [table.columns for table in log.tables if len(table.columns) > 1]:
+        new = [column for column in measured_columns if column not in conditionals]
+        for parent in new[:-1]:
+            conditionals[parent] = Conditional.from_counts(parent, (), tables[(parent,)])
         for column in new[-1:]:
-            parents = tuple(one for one in places if one != column)
-            counts = np.moveaxis(tables[places], places.index(column), -1)
+            parents = tuple(parent for parent in measured_columns if parent != column)
+            counts = np.moveaxis(tables[measured_columns], measured_columns.index(column), -1)
             conditionals[column] = Conditional.from_counts(column, parents, counts)
     for column in log.shape.columns:
         if column not in conditionals:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.data.schema.unit import Unit
-    from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.measurement_log import ColumnSet
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
 
@@ -47,9 +47,9 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 OPEN_VALUES = 20
 """So many values are supposed of a column whose values are discovered."""
 
-_ONE = Fraction(1)
+_WHOLE_CHARGE = Fraction(1)
 SHARES = {
-    "independent": (_ONE, Fraction(0)),
+    "independent": (_WHOLE_CHARGE, Fraction(0)),
     "mst": (MST_COLUMNS_SHARE, (1 - MST_COLUMNS_SHARE) * (1 - MST_CHOICE_SHARE)),
     "aim": (AIM_COLUMNS_SHARE, (1 - AIM_COLUMNS_SHARE) * (1 - ROUND_CHOICE_SHARE)),
     "privbayes": (privbayes.COLUMNS_SHARE, 1 - privbayes.COLUMNS_SHARE - privbayes.CHOICE_SHARE),
@@ -81,12 +81,12 @@ class SynthesisForecast(Shown):
     method: str
     sets: tuple[tuple[str, ...], ...]
     rows: int | None
-    unkept: tuple[str, ...] = ()
+    lost_constraints: tuple[str, ...] = ()
     """What is said of constraints that cannot be kept."""
 
     def _card(self) -> Card:
-        first, *more = self.text().splitlines()
-        return Card(first, {}, notes=more)
+        first, *notes = self.text().splitlines()
+        return Card(first, {}, notes=notes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -97,14 +97,14 @@ class SynthesisForecast(Shown):
         """The method that is worth most for so many rows, by the rule of `auto`."""
         if len(self.columns) < 2:
             return "independent"
-        each = (1 - AUTO_COLUMNS_SHARE) / len(self.columns)
-        return suited_method(pair_noise(self._shape, self._noise(each), rows))
+        share_per_column = (1 - AUTO_COLUMNS_SHARE) / len(self.columns)
+        return suited_method(pair_noise(self._shape, self._noise(share_per_column), rows))
 
     def methods(self, rows: int) -> list[MethodForecast]:
         """Every method for so many rows."""
         names = SHARES if len(self.columns) > 1 else ("independent",)
-        found = [self._selecting(name, rows) for name in names]
-        return [*found, self._named(rows)] if self.sets else found
+        forecasts = [self._forecast_pairs(name, rows) for name in names]
+        return [*forecasts, self._forecast_workload(rows)] if self.sets else forecasts
 
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON-able data."""
@@ -117,8 +117,8 @@ class SynthesisForecast(Shown):
                     "rows": rows,
                     "suited": self.suited(rows),
                     "methods": {
-                        one.method: {"one_way": one.one_way, "two_way": one.two_way}
-                        for one in self.methods(rows)
+                        method.method: {"one_way": method.one_way, "two_way": method.two_way}
+                        for method in self.methods(rows)
                     },
                 }
                 for rows in self.sizes
@@ -132,7 +132,7 @@ class SynthesisForecast(Shown):
         for rows in self.sizes:
             verdict = _VERDICTS[self.suited(rows)] if len(self.columns) > 1 else _ALONE
             lines.append(f"With {rows:,} rows: {verdict}")
-            lines += [f"  {one.method}: {_said(one)}" for one in self.methods(rows)]
+            lines += [f"  {method.method}: {_method_text(method)}" for method in self.methods(rows)]
         return "\n".join([*lines, *self._notes])
 
     @property
@@ -151,7 +151,7 @@ class SynthesisForecast(Shown):
         if self.open:
             names = ", ".join(self.open)
             notes.append(f"Of {names}, {OPEN_VALUES} discovered values each are supposed.")
-        return [*notes, *self.unkept]
+        return [*notes, *self.lost_constraints]
 
     @property
     def _shape(self) -> TableShape:
@@ -169,38 +169,47 @@ class SynthesisForecast(Shown):
         """The mean size of the noise in a cell that a share pays for."""
         return mean_noise(self.spending.noise(count_sensitivity(self.unit, grouped=True), share))
 
-    def _off(self, sets: Sequence[Set], share: Fraction, rows: int) -> list[float]:
+    def _expected_distances(
+        self, sets: Sequence[ColumnSet], share: Fraction, rows: int
+    ) -> list[float]:
         """How far each set is off if a share measures all, as `measure_sets` divides it."""
-        cells = np.array([float(self._shape.cells(one)) for one in sets])
-        parts = divided(cells ** (2 / (2 + self._power)))
-        noise = [self._noise(share * part) for part in parts]
-        return [min(one, 1.0) for one in cells * noise / (2 * rows)]
+        cells = np.array([float(self._shape.cells(columns)) for columns in sets])
+        shares = divided(cells ** (2 / (2 + self._power)))
+        noise = [self._noise(share * share_of_set) for share_of_set in shares]
+        return [min(distance, 1.0) for distance in cells * noise / (2 * rows)]
 
-    def _selecting(self, name: str, rows: int) -> MethodForecast:
+    def _forecast_pairs(self, name: str, rows: int) -> MethodForecast:
         """A method that chooses pairs: of each column the cheapest is supposed."""
-        columns, pairs = SHARES[name]
-        alone = [(place,) for place in self._shape.columns]
-        if len(alone) < 2 or not pairs:
-            return MethodForecast(name, rows, _mean(self._off(alone, _ONE, rows)), None)
+        columns_share, pairs_share = SHARES[name]
+        alone = [(column,) for column in self._shape.columns]
+        if len(alone) < 2 or not pairs_share:
+            return MethodForecast(
+                name, rows, _mean(self._expected_distances(alone, _WHOLE_CHARGE, rows)), None
+            )
         cheapest = list(dict.fromkeys(cheapest_pairs(self._shape)))
-        one_way = _mean(self._off(alone, columns, rows))
-        return MethodForecast(name, rows, one_way, _mean(self._off(cheapest, pairs, rows)))
+        one_way = _mean(self._expected_distances(alone, columns_share, rows))
+        return MethodForecast(
+            name, rows, one_way, _mean(self._expected_distances(cheapest, pairs_share, rows))
+        )
 
-    def _named(self, rows: int) -> MethodForecast:
+    def _forecast_workload(self, rows: int) -> MethodForecast:
         """Sets that are named: a column of a set is a sum of its cells."""
-        places = [tuple(sorted(map(self.columns.index, one))) for one in self.sets]
-        covered = {place for one in places for place in one}
-        sets = [*places, *((place,) for place in self._shape.columns if place not in covered)]
-        off = dict(zip(sets, self._off(sets, _ONE, rows), strict=True))
+        named_sets = [tuple(sorted(map(self.columns.index, names))) for names in self.sets]
+        covered = {column for columns in named_sets for column in columns}
+        sets = [
+            *named_sets,
+            *((column,) for column in self._shape.columns if column not in covered),
+        ]
+        off = dict(zip(sets, self._expected_distances(sets, _WHOLE_CHARGE, rows), strict=True))
         one_way = [
             min(
-                error * (self._shape.sizes[place] / self._shape.cells(one)) ** 0.5
-                for one, error in off.items()
-                if place in one
+                error * (self._shape.sizes[column] / self._shape.cells(columns)) ** 0.5
+                for columns, error in off.items()
+                if column in columns
             )
-            for place in self._shape.columns
+            for column in self._shape.columns
         ]
-        several = [error for one, error in off.items() if len(one) > 1]
+        several = [error for columns, error in off.items() if len(columns) > 1]
         return MethodForecast("workload", rows, _mean(one_way), _mean(several) if several else None)
 
 
@@ -212,9 +221,13 @@ _VERDICTS = {
 }
 
 
-def _said(one: MethodForecast) -> str:
-    pairs = "pairs not measured" if one.two_way is None else f"a measured pair {share(one.two_way)}"
-    return f"a column off by {share(one.one_way)}, {pairs}"
+def _method_text(method: MethodForecast) -> str:
+    pairs = (
+        "pairs not measured"
+        if method.two_way is None
+        else f"a measured pair {share(method.two_way)}"
+    )
+    return f"a column off by {share(method.one_way)}, {pairs}"
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -234,8 +247,8 @@ class LinkedForecast(Shown):
     child: SynthesisForecast
 
     def _card(self) -> Card:
-        first, *more = self.text().splitlines()
-        return Card(first, {}, notes=more)
+        first, *notes = self.text().splitlines()
+        return Card(first, {}, notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON-able data: that of the parent, and that of the child in it."""

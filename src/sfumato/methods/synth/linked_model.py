@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.methods.synth.encode.axes import Weekdays, codes_of
 from sfumato.methods.synth.encode.decoder import RowDecoder
-from sfumato.methods.synth.encode.identifiers import fakes, room
+from sfumato.methods.synth.encode.identifiers import room, running_identifiers
 from sfumato.methods.synth.row_sampling import draw_given
 from sfumato.methods.synth.saved_model import LINK, SavedModel, from_content, to_file
 from sfumato.methods.synth.synthesis_model import (
@@ -21,7 +21,7 @@ from sfumato.methods.synth.synthesis_model import (
     SynthesisModel,
     check_memory,
     drawn,
-    wanted_rows,
+    rows_to_draw,
 )
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
@@ -72,39 +72,43 @@ class LinkedModel(SavedModel, Shown):
     of_two = True
 
     def _card(self) -> Card:
-        parent, child = (one.encoding.schema.table for one in (self.parent, self.child))
+        parent, child = (model.encoding.schema.table for model in (self.parent, self.child))
         line = f"of {parent} and {child}, about {self.parent.fitted.total:,.0f} rows of {parent}"
-        told = {parent: self.parent.measured, child: self.child.measured}
-        facts = {f"Measured of {name}": [", ".join(one) for one in sets]
-                 for name, sets in told.items()}  # fmt: skip
+        measured = {parent: self.parent.measured, child: self.child.measured}
+        facts = {f"Measured of {name}": [", ".join(columns) for columns in sets]
+                 for name, sets in measured.items()}  # fmt: skip
         return Card(line, facts)
 
     def draw(self, rows: int | None = None) -> dict[str, pa.Table]:
         """Draw so many parents and their children, each table by its name."""
-        wanted = wanted_rows(self.parent, rows)
-        check_memory(wanted, "Draw fewer.")
-        parents, children = self.drawn(wanted, SystemEntropy(), most_children=MOST_IN_MEMORY)
-        names = (one.encoding.schema.table for one in (self.parent, self.child))
+        row_count = rows_to_draw(self.parent, rows)
+        check_memory(row_count, "Draw fewer.")
+        parents, children = self.drawn(row_count, SystemEntropy(), most_children=MOST_IN_MEMORY)
+        names = (model.encoding.schema.table for model in (self.parent, self.child))
         return dict(zip(names, (parents, children), strict=True))
 
     @property
     def content(self) -> bytes:
         """What a file of it holds: both models and their noisy tables."""
-        parts = [one.content for one in (self.parent, self.child)]
-        table = pa.table({"model": pa.array(parts, pa.large_binary())})
-        told = dumps(asdict(self.link)).encode()
-        return to_file(table.replace_schema_metadata({LINK: told}))
+        contents = [model.content for model in (self.parent, self.child)]
+        table = pa.table({"model": pa.array(contents, pa.large_binary())})
+        link_json = dumps(asdict(self.link)).encode()
+        return to_file(table.replace_schema_metadata({LINK: link_json}))
 
     @classmethod
     def unpacked(cls, table: pa.Table) -> LinkedModel:
         """Read what a file of it holds; something else is refused in the words of Python."""
-        link, parts = json.loads(table.schema.metadata[LINK]), table.column("model")
+        link, contents = json.loads(table.schema.metadata[LINK]), table.column("model")
         if table.num_rows != 2:
             raise ValueError("other models than two")
-        models = [SynthesisModel.unpacked(from_content(one)) for one in parts.to_pylist()]
+        models = [
+            SynthesisModel.unpacked(from_content(content)) for content in contents.to_pylist()
+        ]
         return cls(models[0], models[1], _link(link, models))
 
-    def beside_each_other(self, parents: pa.Table, children: pa.Table) -> tuple[pa.Table, pa.Table]:
+    def with_model_columns(
+        self, parents: pa.Table, children: pa.Table
+    ) -> tuple[pa.Table, pa.Table]:
         """Rows that were drawn, with the columns that only their models have.
 
         Parents come with the number of their children, children with what they know of parents.
@@ -134,10 +138,10 @@ class LinkedModel(SavedModel, Shown):
         numbers = np.asarray(parents.column(link.number), dtype=np.int64)
         fitting = int(np.searchsorted(np.cumsum(numbers), most_children, "right"))
         parents, numbers = parents.slice(0, max(fitting, 1)), numbers[: max(fitting, 1)]
-        keys = fakes(column, 0, parents.num_rows)
-        place = parents.column_names.index(link.parent_key)
-        field = parents.schema.field(place)
-        parents = parents.set_column(place, field, keys.cast(field.type))
+        keys = running_identifiers(column, 0, parents.num_rows)
+        position = parents.column_names.index(link.parent_key)
+        field = parents.schema.field(position)
+        parents = parents.set_column(position, field, keys.cast(field.type))
         children = pa.concat_tables(self._children(parents, numbers, keys, entropy))
         own = [name for name in children.column_names if name not in link.seen.values()]
         return parents.drop_columns([link.number]), children.select(own)
@@ -149,20 +153,20 @@ class LinkedModel(SavedModel, Shown):
         known = self._known(parents)
         decoder = RowDecoder(self.child.encoding, entropy, linked=[self.link.child_key])
         most = max(1, min(CHUNK, _CELLS // max(self.child.fitted.shape.sizes)))
-        wanted = np.repeat(np.arange(parents.num_rows), numbers)
-        for first in range(0, max(len(wanted), 1), most):
-            left = wanted[first : first + most]
+        parent_of_child = np.repeat(np.arange(parents.num_rows), numbers)
+        for first in range(0, max(len(parent_of_child), 1), most):
+            pending = parent_of_child[first : first + most]
             for _ in range(_TRIES):
                 codes = draw_given(
                     self.child.fitted,
-                    {place: column[left] for place, column in known.items()},
-                    len(left),
+                    {index: column[pending] for index, column in known.items()},
+                    len(pending),
                     entropy,
                 )
-                linked = {self.link.child_key: keys.take(pa.array(left))}
+                linked = {self.link.child_key: keys.take(pa.array(pending))}
                 yield decoder.rows(codes, linked)
-                left = left[~decoder.kept]
-                if not len(left):
+                pending = pending[~decoder.kept_rows]
+                if not len(pending):
                     break
 
     def _known(self, parents: pa.Table) -> dict[int, Codes]:
@@ -175,15 +179,17 @@ class LinkedModel(SavedModel, Shown):
         }
 
 
-def _link(told: Mapping[str, Any], models: Sequence[SynthesisModel]) -> Link:
+def _link(fields: Mapping[str, Any], models: Sequence[SynthesisModel]) -> Link:
     """How two models belong together; refused where it is not of columns that they have."""
-    link = Link(**told)
+    link = Link(**fields)
     parent, child = models
     drawn = [axis.column for axis in parent.encoding.axes if not isinstance(axis, Weekdays)]
     known = {axis.column: axis.size for axis in child.encoding.axes}
     sizes = {axis.column: axis.size for axis in parent.encoding.axes}
     keys = [(parent, link.parent_key), (child, link.child_key)]
-    invented = all(key in [one.name for one in model.encoding.invented] for model, key in keys)
+    invented = all(
+        key in [column.name for column in model.encoding.invented] for model, key in keys
+    )
     alike = all(sizes[name] == known[seen] for name, seen in link.seen.items())
     if list(link.seen) != drawn or not invented or not alike or link.number not in drawn:
         raise ValueError("other columns than the models'")

@@ -23,7 +23,7 @@ from sfumato.data.schema.unit import Rows
 from sfumato.errors import ParameterError, option
 from sfumato.methods.method import Plan
 from sfumato.methods.synth.encode.constraints import possible_codes
-from sfumato.methods.synth.encode.decoder import unkept
+from sfumato.methods.synth.encode.decoder import lost_constraints
 from sfumato.methods.synth.encode.identifiers import key_room, room
 from sfumato.methods.synth.forecast import LinkedForecast
 from sfumato.methods.synth.linked_model import LinkedModel
@@ -38,7 +38,7 @@ from sfumato.methods.synth.request import (
     set_options,
 )
 from sfumato.methods.synth.synthesis import Synthesis
-from sfumato.methods.synth.synthesis_model import SynthesisModel, wanted_rows
+from sfumato.methods.synth.synthesis_model import SynthesisModel, rows_to_draw
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings
@@ -86,21 +86,21 @@ class LinkedSide:
     @property
     def open(self) -> tuple[Column, ...]:
         """The columns of the table itself whose values have to be discovered."""
-        return tuple(one for one in self.encoding.open if one.name in self.own)
+        return tuple(column for column in self.encoding.open if column.name in self.own)
 
     def paid(self, price: Price, method: str) -> tuple[PaidBefore, Synthesis]:
         """What is done for a part of the charge: what is found first, and what is measured."""
         before = self.encoding.paid(price, among=self.own)
         axes = self.encoding.declared_axes
-        return before, Synthesis(axes=axes, unit=self.unit, price=before.rest, method=method)
+        return before, Synthesis(axes=axes, unit=self.unit, price=before.remaining, method=method)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class LinkedRequest(Plan):
     """Synthesize two tables about the same people, one row a person in the first of them.
 
-    *Guarantee*: the price in full, for both tables together: fixed parts of it are spent on each,
-    one after the other, whatever the first tells; the parts add up. Keys and rows are drawn from
+    *Guarantee*: the price in full, for both tables together: fixed stages of it are spent on each,
+    one after the other, whatever the first tells; the stages add up. Keys and rows are drawn from
     what was measured alone.
     *Sensitivity*: neighbours differ in one person, with all rows that the person has in both
     tables. What is counted of the parent is `families`, where a person has one row or none,
@@ -130,14 +130,14 @@ class LinkedRequest(Plan):
     def __post_init__(self) -> None:
         key = self.parent.encoding.schema.column(self.link.parent_key)
         rooms = (room(key), key_room(self.parent.encoding), most_rows(self._assumed[0]))
-        most = min(one for one in rooms if one is not None)
+        most = min(limit for limit in rooms if limit is not None)
         if self.rows is not None and not 1 <= self.rows <= most:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"{option('rows')} must be from 1 to {most:,}, not {self.rows:,}: so many keys and "
                 f"rows of {quoted(self.parent.dataset)} there can be.",
             )
-        for _, synthesis in self.parts:  # what cannot be measured is refused before the charge
+        for _, synthesis in self.stages:  # what cannot be measured is refused before the charge
             _ = synthesis.event
         for side in self._sides:
             check_cells(side.encoding.declared_axes, side.sets)
@@ -159,7 +159,9 @@ class LinkedRequest(Plan):
     def columns(self) -> dict[str, tuple[Column, ...]]:
         """The columns that are drawn, by table."""
         return {
-            side.dataset: tuple(one for one in side.encoding.kept if one.name in side.own)
+            side.dataset: tuple(
+                column for column in side.encoding.output_columns if column.name in side.own
+            )
             for side in self._sides
         }
 
@@ -172,7 +174,7 @@ class LinkedRequest(Plan):
     def _assumed(self) -> tuple[Encoding, ...]:
         """The plans as if nothing were discovered."""
         return tuple(
-            side.encoding.discovered({one.name: () for one in side.encoding.open})
+            side.encoding.discovered({column.name: () for column in side.encoding.open})
             for side in self._sides
         )
 
@@ -184,16 +186,16 @@ class LinkedRequest(Plan):
         if any(opened):
             # A rho needs no delta of its own; an epsilon needs one half to become a rho.
             keys = price.delta if price.rho is not None else price.delta / 2
-        whole = spendings(price, conversion=price.delta - keys if keys else None)[-1]
-        parts = [whole.scaled(PARENT_SHARE), whole.scaled(1 - PARENT_SHARE)]
+        spending = spendings(price, conversion=price.delta - keys if keys else None)[-1]
+        halves = [spending.scaled(PARENT_SHARE), spending.scaled(1 - PARENT_SHARE)]
         first, second = (
-            Price(epsilon=part.epsilon, rho=part.rho, delta=keys * has / max(sum(opened), 1))
-            for part, has in zip(parts, opened, strict=True)
+            Price(epsilon=half.epsilon, rho=half.rho, delta=keys * has / max(sum(opened), 1))
+            for half, has in zip(halves, opened, strict=True)
         )
         return first, second
 
     @cached_property
-    def parts(self) -> list[tuple[PaidBefore, Synthesis]]:
+    def stages(self) -> list[tuple[PaidBefore, Synthesis]]:
         """What is found and measured of the parent by its part of the charge; of the child."""
         # Columns alone, which `auto` may come to, would leave children unlike their parents.
         methods = (self.method, "aim" if self.method == "auto" else self.method)
@@ -204,19 +206,19 @@ class LinkedRequest(Plan):
     def event(self) -> Event:
         """What it costs, from public facts alone."""
         events: list[Event] = []
-        for before, synthesis in self.parts:
+        for before, synthesis in self.stages:
             events += [*before.events, synthesis.event]
         return Composed(tuple(events))
 
     def explain(self) -> LinkedForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
-        told = (
+        forecasts = (
             forecast_of(assumed, side.encoding.open, synthesis, self.price, side.sets)
             for side, assumed, (_, synthesis) in zip(
-                self._sides, self._assumed, self.parts, strict=True
+                self._sides, self._assumed, self.stages, strict=True
             )
         )
-        parent, child = told
+        parent, child = forecasts
         return LinkedForecast(self.parent.dataset, self.child.dataset, parent, child)
 
     @cached_property
@@ -228,7 +230,7 @@ class LinkedRequest(Plan):
             "domain": [declared_digest(side.encoding) for side in self._sides],
             "cost": self.price.to_record(),
             "rows": self.rows,
-            "workload": [[list(one) for one in side.sets] for side in self._sides],
+            "workload": [[list(names) for names in side.sets] for side in self._sides],
             "unit": [side.unit.sentence() for side in self._sides],
             "child": self.child.dataset,
             "key": [self.link.parent_key, self.link.child_key],
@@ -241,15 +243,19 @@ class LinkedRequest(Plan):
         salt = random_key(entropy)
         plans: list[Encoding] = []
         known: tuple[dict[str, Any], ...] = {}, {}  # values, and ends of bins
-        for side, (before, _) in zip(self._sides, self.parts, strict=True):
+        for side, (before, _) in zip(self._sides, self.stages, strict=True):
             data = datasets[side.dataset]
-            found = before.run(data.engine, data.table, salt, entropy)
-            known = tuple({**old, **new} for old, new in zip(known, found, strict=True))
+            discovered = before.run(data.engine, data.table, salt, entropy)
+            known = tuple({**old, **new} for old, new in zip(known, discovered, strict=True))
             plans.append(side.encoding.discovered(*known))
             # The child's model has what was found of the parent under other names.
             known = tuple(
-                {seen: one[name] for name, seen in self.link.seen.items() if name in one}
-                for one in known
+                {
+                    seen: values_of[name]
+                    for name, seen in self.link.seen.items()
+                    if name in values_of
+                }
+                for values_of in known
             )
         tables = self._tables(datasets)
         with tables.opened(salt) as (families, members):
@@ -260,11 +266,11 @@ class LinkedRequest(Plan):
                 BoundedCounter(tables.engine, members, plans[1].axes, self.child.unit, salt),
             ]
             models = [
-                self._measured(place, plan, counter, entropy)
-                for place, (plan, counter) in enumerate(zip(plans, counters, strict=True))
+                self._measured(index, plan, counter, entropy)
+                for index, (plan, counter) in enumerate(zip(plans, counters, strict=True))
             ]
         model = LinkedModel(models[0], models[1], self.link)
-        rows = min(wanted_rows(models[0], self.rows), most_rows(plans[0]))
+        rows = min(rows_to_draw(models[0], self.rows), most_rows(plans[0]))
         parents, children = model.drawn(rows, entropy, most_children=most_rows(plans[1]))
         released = {
             ROWS: parents,
@@ -276,11 +282,11 @@ class LinkedRequest(Plan):
         return self._release(released, error)
 
     def _measured(
-        self, place: int, plan: Encoding, counter: BoundedCounter, entropy: Entropy
+        self, index: int, plan: Encoding, counter: BoundedCounter, entropy: Entropy
     ) -> SynthesisModel:
         """Measure one table by its part of the charge, and fit what was measured."""
-        _, declared = self.parts[place]
-        side = self._sides[place]
+        _, declared = self.stages[index]
+        side = self._sides[index]
         options = set_options(self.method, plan, side.sets, side.target)
         possible = possible_codes(plan)
         synthesis = replace(declared, axes=plan.axes, options=options, possible=possible)
@@ -292,7 +298,7 @@ class LinkedRequest(Plan):
         engine: Engine = parent.engine
         tables: tuple[exp.Table, exp.Table] = (parent.table, child.table)
         key = self.parent.encoding.schema.column(self.link.parent_key)
-        invented = {one.name for one in self.child.encoding.invented}
+        invented = {column.name for column in self.child.encoding.invented}
         return LinkedTables(
             engine,
             *tables,
@@ -315,9 +321,9 @@ class LinkedRequest(Plan):
             f"{child.unit.sentence().partition(',')[0]} in either table, counting as 1 row of "
             f"{self.parent.dataset!r} and at most {rows} of {child.dataset!r}."
         )
-        notes = [said for side in self._sides for said in unkept(side.encoding)]
-        told = {**facts, "unit": hides} | ({"notes": notes} if notes else {})
-        return Guarantee(kind, f"{price.sentence()}. {hides}", told)
+        notes = [note for side in self._sides for note in lost_constraints(side.encoding)]
+        details = {**facts, "unit": hides} | ({"notes": notes} if notes else {})
+        return Guarantee(kind, f"{price.sentence()}. {hides}", details)
 
 
 # What is counted of a parent and a child table, as queries in which each row has one person.
@@ -370,7 +376,7 @@ class LinkedTables:
     def families(self, salt: str) -> exp.Select:
         """One row for each person: the parent's columns, and how many children there are."""
         person = self._person(self.parent_unit)
-        keys = {f"{_KEY}_{place}": name for place, name in enumerate(self.parent_columns)}
+        keys = {f"{_KEY}_{number}": name for number, name in enumerate(self.parent_columns)}
         rows = exp.select(
             exp.alias_(person, PERSON),
             exp.alias_(person.copy(), _KEY),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.axes import Axis
     from sfumato.privacy.accounting.events import Event
 
-    Set = tuple[int, ...]
+    ColumnSet = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,17 @@ class TableShape:
         """The places of all columns."""
         return tuple(range(len(self.sizes)))
 
-    def pairs(self) -> list[Set]:
+    def pairs(self) -> list[ColumnSet]:
         """Every pair of columns."""
         return list(combinations(self.columns, 2))
 
-    def cells(self, places: Iterable[int]) -> int:
+    def cells(self, columns: Iterable[int]) -> int:
         """How many cells the table of some columns has."""
-        return prod(self.sizes[place] for place in places)
+        return prod(self.sizes[column] for column in columns)
 
-    def of_set(self, places: Iterable[int]) -> tuple[int, ...]:
+    def of_set(self, columns: Iterable[int]) -> tuple[int, ...]:
         """The shape of the table of some columns."""
-        return tuple(self.sizes[place] for place in places)
+        return tuple(self.sizes[column] for column in columns)
 
 
 # The measurement log: every noisy table that was paid for. All that is fitted comes from it.
@@ -65,7 +65,7 @@ class TableShape:
 class MeasuredTable:
     """The counts of a set of columns with independent noise of one variance in every cell."""
 
-    places: Set
+    columns: ColumnSet
     counts: FloatArray
     variance: float
     event: Event
@@ -88,9 +88,9 @@ class MeasurementLog:
         self.tables.append(table)
 
     @property
-    def measured(self) -> set[Set]:
+    def measured(self) -> set[ColumnSet]:
         """The sets that were measured at least once."""
-        return {table.places for table in self.tables}
+        return {table.columns for table in self.tables}
 
     def total(self) -> float:
         """The number of rows, as the tables tell it: at least 1."""
@@ -98,21 +98,21 @@ class MeasurementLog:
         sums = np.array([table.counts.sum() for table in self.tables])
         return max(float(weights @ sums / weights.sum()), 1.0)
 
-    def merged(self) -> dict[Set, MeasuredTable]:
+    def merged(self) -> dict[ColumnSet, MeasuredTable]:
         """One table for every measured set: the mean of all its measurements, by precision."""
-        found: dict[Set, MeasuredTable] = {}
+        merged: dict[ColumnSet, MeasuredTable] = {}
         for table in self.tables:
-            other = found.get(table.places)
-            if other is not None:
-                share = other.variance / (other.variance + table.variance)
-                counts = other.counts + share * (table.counts - other.counts)
-                table = MeasuredTable(table.places, counts, share * table.variance, table.event)
-            found[table.places] = table
-        return found
+            earlier = merged.get(table.columns)
+            if earlier is not None:
+                share = earlier.variance / (earlier.variance + table.variance)
+                counts = earlier.counts + share * (table.counts - earlier.counts)
+                table = MeasuredTable(table.columns, counts, share * table.variance, table.event)
+            merged[table.columns] = table
+        return merged
 
-    def estimate(self, wanted: Iterable[Set]) -> LogEstimate:
+    def estimate(self, sets: Iterable[ColumnSet]) -> LogEstimate:
         """Least squares over all tables, for sets within measured ones."""
-        return LogEstimate(self, tuple(wanted))
+        return LogEstimate(self, tuple(sets))
 
 
 @dataclass(frozen=True)
@@ -126,29 +126,29 @@ class LogEstimate:
     """
 
     log: MeasurementLog
-    wanted: tuple[Set, ...]
+    sets: tuple[ColumnSet, ...]
 
     @cached_property
     def _fitted(self) -> ResidualEstimate:
         merged = self.log.merged()
-        sets = tuple({*self.wanted, *merged})
+        sets = tuple({*self.sets, *merged})
         lattice = MarginalLattice(self.log.shape.sizes, sets)
         precisions = np.array([1 / table.variance for table in merged.values()])
         return ResidualEstimate(lattice, tuple(merged), precisions)
 
     @cached_property
-    def residuals(self) -> dict[Set, FloatArray]:
+    def residuals(self) -> dict[ColumnSet, FloatArray]:
         """The residual of every subset of a measured set."""
         return self._fitted.residuals(table.counts for table in self.log.merged().values())
 
-    def known(self, places: Set) -> bool:
+    def known(self, columns: ColumnSet) -> bool:
         """Whether the log tells about a set at all."""
-        return any(set(places) <= set(one) for one in self.log.measured)
+        return any(set(columns) <= set(measured) for measured in self.log.measured)
 
-    def table(self, places: Set) -> FloatArray:
+    def table(self, columns: ColumnSet) -> FloatArray:
         """The counts of a set of columns."""
-        return self._fitted.marginal(self.residuals, places)
+        return self._fitted.marginal(self.residuals, columns)
 
-    def variance(self, places: Set) -> float:
+    def variance(self, columns: ColumnSet) -> float:
         """The variance of each of its cells."""
-        return self._fitted.cell_variance(places)
+        return self._fitted.cell_variance(columns)

@@ -54,7 +54,7 @@ _ASSOCIATION_STEPS = (0.05, 0.1, 0.2, 0.4, 0.7)
 
 def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
     """What was measured and what was drawn from it: columns first, then pairs of columns."""
-    beside = RowsBeside.of(model, rows)
+    beside = RowsOfModel.of(model, rows)
     columns, pairs = beside.columns(), beside.pairs()
     marginals = [names for names in model.measured if len(names) > 1]
     figures = [
@@ -84,10 +84,10 @@ def synthesis_blocks(model: SynthesisModel, rows: pa.Table) -> list[Block]:
 
 def synthesis_pictures(model: SynthesisModel, rows: pa.Table) -> list[Picture]:
     """The pictures of all columns, in the order of the table."""
-    return [_draw_column(column) for column in RowsBeside.of(model, rows).columns()]
+    return [_draw_column(column) for column in RowsOfModel.of(model, rows).columns()]
 
 
-def _draw_column(column: ColumnBeside) -> Picture:
+def _draw_column(column: ColumnShares) -> Picture:
     """Numbers and dates as two lines, the noisy one with a band; other values as bars."""
     noisy = Distribution(_NOISY, column.noisy, STDDEVS_FOR_95_PERCENT * column.stddev)
     drawn = Distribution(_DRAWN, column.drawn)
@@ -98,7 +98,7 @@ def _draw_column(column: ColumnBeside) -> Picture:
     return draw_comparison(comparison, label=label, series="What", note=NOISE_ALONE)
 
 
-def _pair_blocks(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -> list[Block]:
+def _pair_blocks(columns: Sequence[ColumnShares], pairs: Sequence[PairCounts]) -> list[Block]:
     """The strongest measured pairs beside what was drawn, and a map of all associations."""
     if len(columns) < _LEAST_COLUMNS_FOR_MAP or not pairs:
         return []
@@ -126,7 +126,7 @@ def _pair_blocks(columns: Sequence[ColumnBeside], pairs: Sequence[PairBeside]) -
     return [Heading("Associations between columns", 3), *pictures, association_map]
 
 
-def _draw_pair(pair: PairBeside, labels: Sequence[Sequence[str]]) -> Picture:
+def _draw_pair(pair: PairCounts, labels: Sequence[Sequence[str]]) -> Picture:
     """A measured pair of columns and what was drawn, with the largest cells in a table."""
     assert pair.noisy is not None
     columns, drawn, noisy = pair.columns, pair.drawn.astype(float), np.maximum(pair.noisy, 0)
@@ -160,8 +160,8 @@ def _largest_cells(
         for first, second in cells
     ]
     filled = int((larger > 0).sum())
-    some = f"; the {len(rows)} largest of {filled:,} cells" if filled > len(rows) else ""
-    caption = f"{label}{some}; numbers and dates by the lowest value of each bin"
+    truncation = f"; the {len(rows)} largest of {filled:,} cells" if filled > len(rows) else ""
+    caption = f"{label}{truncation}; numbers and dates by the lowest value of each bin"
     return PageTable(caption, (*columns, _NOISY, _DRAWN), rows, folded=True)
 
 
@@ -182,7 +182,7 @@ _MOST_PAIR_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
-class ColumnBeside:
+class ColumnShares:
     """The shares of a column's codes: by the noisy tables, and in the rows that were drawn."""
 
     name: str
@@ -197,7 +197,7 @@ class ColumnBeside:
 
 
 @dataclass(frozen=True)
-class PairBeside:
+class PairCounts:
     """The counts of two columns: noisy where they were measured together, and drawn."""
 
     columns: tuple[str, str]
@@ -211,53 +211,55 @@ class PairBeside:
 
 
 @dataclass(frozen=True)
-class RowsBeside:
+class RowsOfModel:
     """Rows that were drawn, as codes, beside the model that they were drawn from."""
 
     model: SynthesisModel
     codes: Sequence[Codes]
 
     @classmethod
-    def of(cls, model: SynthesisModel, rows: pa.Table) -> RowsBeside:
+    def of(cls, model: SynthesisModel, rows: pa.Table) -> RowsOfModel:
         """Rows of a model's columns."""
         axes = model.encoding.axes
         codes = (codes_in(axis, rows) for axis in axes)
-        return cls(model, [one.astype(np.int64) for one in codes])
+        return cls(model, [column.astype(np.int64) for column in codes])
 
-    def columns(self) -> list[ColumnBeside]:
+    def columns(self) -> list[ColumnShares]:
         """Every column, in the table's order."""
         axes, log = self.model.encoding.axes, self.model.log
-        singles = [(place,) for place in range(len(axes))]
+        singles = [(index,) for index in range(len(axes))]
         estimate, total = log.estimate(singles), log.total()
         return [
-            ColumnBeside(
+            ColumnShares(
                 name=axis.column,
                 labels=_labels(axis),
                 starts=_starts(axis),
                 dates=isinstance(axis, Grid) and axis.kind is Kind.DATE,
-                noisy=estimate.table((place,)) / total,
-                stddev=estimate.variance((place,)) ** 0.5 / total,
+                noisy=estimate.table((index,)) / total,
+                stddev=estimate.variance((index,)) ** 0.5 / total,
                 drawn=_shares(np.bincount(codes, minlength=axis.size)),
             )
-            for place, (axis, codes) in enumerate(zip(axes, self.codes, strict=True))
+            for index, (axis, codes) in enumerate(zip(axes, self.codes, strict=True))
         ]
 
-    def pairs(self) -> list[PairBeside]:
+    def pairs(self) -> list[PairCounts]:
         """Every pair of columns of few enough cells."""
         shape, log = self.model.fitted.shape, self.model.log
-        found = []
+        pairs = []
         estimate = log.estimate(log.measured)
         for first, second in shape.pairs():
-            one, other = shape.of_set((first, second))
-            if one * other > _MOST_PAIR_CELLS:
+            first_size, second_size = shape.of_set((first, second))
+            if first_size * second_size > _MOST_PAIR_CELLS:
                 continue
-            keys = self.codes[first] * other + self.codes[second]
-            drawn = np.bincount(keys, minlength=one * other).reshape(one, other)
+            keys = self.codes[first] * second_size + self.codes[second]
+            drawn = np.bincount(keys, minlength=first_size * second_size).reshape(
+                first_size, second_size
+            )
             measured = (first, second) in log.measured
             noisy = estimate.table((first, second)) if measured else None
             names = (shape.names[first], shape.names[second])
-            found.append(PairBeside(names, noisy, drawn))
-        return found
+            pairs.append(PairCounts(names, noisy, drawn))
+        return pairs
 
 
 def _shares(counts: Codes) -> FloatArray:
@@ -272,7 +274,9 @@ def _numbers(values: pa.Array) -> FloatArray:
 
 def _labels(axis: Axis) -> tuple[str, ...]:
     decoded = axis.decode(np.arange(axis.size)).to_pylist()
-    return tuple("(missing)" if one is None or one != one else str(one) for one in decoded)
+    return tuple(
+        "(missing)" if value is None or value != value else str(value) for value in decoded
+    )
 
 
 def _starts(axis: Axis) -> tuple[float, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.unit import Sensitivity
-    from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.measurement_log import ColumnSet
     from sfumato.methods.synth.workbench import ExactTables, Workbench
 
 
@@ -50,10 +50,10 @@ def select_network(bench: Workbench, score: Literal["R", "F", "I"] = "R") -> Non
     rows = bench.log.total()
     deviation = sqrt(1 / sum(1 / table.total_variance for table in bench.log.tables))
     fixed = max(int(rows - _LOW * deviation), 2)
-    measuring = (bench.purse.left - CHOICE_SHARE) / (len(columns) - 1)
+    measuring = (bench.charge.remaining - CHOICE_SHARE) / (len(columns) - 1)
     most = rows / (USEFUL * bench.magnitude(measuring))
     joined: list[int] = []
-    chosen: list[Set] = []
+    chosen: list[ColumnSet] = []
     while len(joined) < len(columns):
         kind, choices = score, _choices(bench, joined, most, binary=score == "F")
         if not choices and score == "F":
@@ -64,33 +64,33 @@ def select_network(bench: Workbench, score: Literal["R", "F", "I"] = "R") -> Non
         bench.expect([tuple(sorted((column, *parents))) for column, parents in choices])
         scoring = Dependence(kind, choices, fixed)
         column, parents = choices[bench.choose(scoring, CHOICE_SHARE / len(columns))]
-        joined += [one for one in parents if one not in joined]
+        joined += [parent for parent in parents if parent not in joined]
         joined.append(column)
         chosen.append(tuple(sorted((column, *parents))))
-    measure_sets(bench, chosen or [(column,) for column in columns], bench.purse.left)
+    measure_sets(bench, chosen or [(column,) for column in columns], bench.charge.remaining)
 
 
 def _choices(
     bench: Workbench, joined: list[int], most: float, *, binary: bool = False
-) -> list[tuple[int, Set]]:
+) -> list[tuple[int, ColumnSet]]:
     """Columns that may join with their parents; the first choice is of two columns at once."""
     shape = bench.shape
-    left = [column for column in shape.columns if column not in joined]
+    remaining = [column for column in shape.columns if column not in joined]
     if binary:
-        left = [column for column in left if shape.sizes[column] == 2]
+        remaining = [column for column in remaining if shape.sizes[column] == 2]
     before = joined or list(shape.columns)
-    found: list[tuple[int, Set]] = []
+    choices: list[tuple[int, ColumnSet]] = []
     for count in (1, 2) if joined else (1,):
-        more = [
+        additional = [
             (column, parents)
-            for column in left
+            for column in remaining
             for parents in combinations(sorted(before), count)
             if column not in parents and shape.cells((*parents, column)) <= most
         ]
-        if len(found) + len(more) > MOST_CANDIDATES:
+        if len(choices) + len(additional) > MOST_CANDIDATES:
             break
-        found += more
-    return found
+        choices += additional
+    return choices
 
 
 # Scores by which sets of columns are chosen: whole numbers, with a proven sensitivity.
@@ -120,7 +120,7 @@ class Dependence:
     """
 
     kind: Literal["R", "F", "I"]
-    choices: Sequence[tuple[int, Set]]
+    choices: Sequence[tuple[int, ColumnSet]]
     """Columns with their parents."""
     rows: int
     """The fixed number of rows, at least 2."""
@@ -149,18 +149,20 @@ class Dependence:
             return 3 / rows + 2 / rows**2
         replaced = (2 / rows) * log2((rows + 1) / 2)
         replaced += (rows - 1) / rows * log2((rows + 1) / (rows - 1))
-        more = rows + 1
-        added = log2(more) / more + (more - 1) / more * log2(more / (more - 1))
+        rows_after = rows + 1
+        added = log2(rows_after) / rows_after + (rows_after - 1) / rows_after * log2(
+            rows_after / (rows_after - 1)
+        )
         return max(replaced, added) + 2 * _LOGARITHMS
 
     def scores(self, exact: ExactTables) -> IntArray:
         """The score of every candidate."""
-        found = []
+        scores = []
         for column, parents in self.choices:
-            places = tuple(sorted((column, *parents)))
-            table = np.moveaxis(exact.of(places), places.index(column), -1)
-            found.append(self.score(table.reshape(-1, table.shape[-1])))
-        return np.array(found, dtype=np.int64)
+            columns = tuple(sorted((column, *parents)))
+            table = np.moveaxis(exact.of(columns), columns.index(column), -1)
+            scores.append(self.score(table.reshape(-1, table.shape[-1])))
+        return np.array(scores, dtype=np.int64)
 
     def score(self, counts: IntArray) -> int:
         """The score of a table of (parents, column), filled up to the fixed number of rows."""
@@ -201,6 +203,6 @@ def _determined(table: IntArray, grid: int) -> int:
 def _information(table: IntArray, grid: int) -> int:
     rows = float(table.sum())
     even = np.multiply.outer(table.sum(axis=1) / rows, table.sum(axis=0) / rows)
-    there = table > 0
-    shares = table[there] / rows
-    return round(grid * float((shares * np.log2(shares / even[there])).sum()))
+    positive = table > 0
+    shares = table[positive] / rows
+    return round(grid * float((shares * np.log2(shares / even[positive])).sum()))

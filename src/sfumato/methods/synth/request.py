@@ -21,11 +21,11 @@ from sfumato.data.schema.constraints import describe
 from sfumato.errors import ParameterError, option
 from sfumato.methods.method import AnswerSize, Plan
 from sfumato.methods.synth.encode.constraints import possible_codes
-from sfumato.methods.synth.encode.decoder import unkept
+from sfumato.methods.synth.encode.decoder import lost_constraints
 from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
 from sfumato.methods.synth.forecast import SynthesisForecast
 from sfumato.methods.synth.synthesis import MOST_CODES, Synthesis
-from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn, wanted_rows
+from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn, rows_to_draw
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.noise.entropy import random_key
 from sfumato.report.display import Card
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.method import Dataset
     from sfumato.methods.synth.encode.encoding import Encoding
-    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
+    from sfumato.methods.synth.measurement_log import ColumnSet, MeasurementLog
     from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.noise.entropy import Entropy
@@ -94,7 +94,7 @@ class SynthesisRequest(Plan):
         check_cells(self._declared.axes, self.sets)
 
     def _card(self) -> Card:
-        columns = ", ".join(one.name for one in self.encoding.kept)
+        columns = ", ".join(column.name for column in self.encoding.output_columns)
         line = f"synthesis of {columns} in {self.dataset}, would cost {self.price.sentence()}"
         return Card(line, {"Method": self.method}, notes=self.explain().text().splitlines())
 
@@ -106,7 +106,7 @@ class SynthesisRequest(Plan):
     @property
     def columns(self) -> dict[str, tuple[Column, ...]]:
         """The columns that are drawn, by table."""
-        return {self.dataset: self.encoding.kept}
+        return {self.dataset: self.encoding.output_columns}
 
     @property
     def layouts(self) -> dict[str, FileLayout]:
@@ -116,14 +116,16 @@ class SynthesisRequest(Plan):
     @cached_property
     def _assumed(self) -> Encoding:
         """The plan as if nothing were discovered."""
-        return self.encoding.discovered({one.name: () for one in self.encoding.open})
+        return self.encoding.discovered({column.name: () for column in self.encoding.open})
 
     @cached_property
     def _declared(self) -> Synthesis:
         """The synthesis of the columns that are declared, by what discovery leaves of the price."""
-        left = self.encoding.paid(self.price).rest
+        remaining = self.encoding.paid(self.price).remaining
         axes = tuple(self.encoding.declared_axes)
-        return Synthesis(axes=axes, unit=self.unit, price=left, method=self.method, rows=self.rows)
+        return Synthesis(
+            axes=axes, unit=self.unit, price=remaining, method=self.method, rows=self.rows
+        )
 
     @property
     def event(self) -> Event:
@@ -136,8 +138,8 @@ class SynthesisRequest(Plan):
         """At most how large the table is, where the number of its rows is asked for."""
         if self.rows is None:
             return None
-        each = _row_bytes(self._assumed)
-        return AnswerSize(0, min(self.rows * each, MOST_BYTES), work=0)
+        bytes_per_row = _row_bytes(self._assumed)
+        return AnswerSize(0, min(self.rows * bytes_per_row, MOST_BYTES), work=0)
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
@@ -148,11 +150,11 @@ class SynthesisRequest(Plan):
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked, in canonical JSON form."""
         return {
-            "columns": [one.name for one in self.encoding.kept],
+            "columns": [column.name for column in self.encoding.output_columns],
             "domain": declared_digest(self.encoding),
             "cost": self.price.to_record(),
             "rows": self.rows,
-            "workload": [list(one) for one in self.sets],
+            "workload": [list(names) for names in self.sets],
             "unit": self.unit.sentence(),
             "method": {"method": self.method}
             | ({} if self.target is None else {"target": self.target}),
@@ -175,14 +177,14 @@ class SynthesisRequest(Plan):
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
         log = synthesis.measure(counter, entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
-        rows = min(wanted_rows(model, self.rows), most_rows(encoding))
+        rows = min(rows_to_draw(model, self.rows), most_rows(encoding))
         tables = {ROWS: drawn(model, rows, entropy), MODEL: model.packed}
         return self._release(tables, noise_error(log))
 
     @property
     def guarantee(self) -> Guarantee:
         """What the release promises."""
-        notes = unkept(self.encoding)
+        notes = lost_constraints(self.encoding)
         facts = {"notes": notes} if notes else {}
         return self._promise(self.price, self.unit, table=self.dataset, **facts)
 
@@ -190,12 +192,12 @@ class SynthesisRequest(Plan):
 def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
     """Refuse named sets of columns whose tables would be too large."""
     sizes = {axis.column: axis.size for axis in axes}
-    for one in sets:
-        cells = np.prod([float(sizes.get(name, 1)) for name in one])
+    for names in sets:
+        cells = np.prod([float(sizes.get(name, 1)) for name in names])
         if cells > MOST_CODES:
             raise ParameterError(
                 "problem_too_large",
-                f"The table of {' x '.join(one)} has {cells:,.0f} cells; at most "
+                f"The table of {' x '.join(names)} has {cells:,.0f} cells; at most "
                 f"{MOST_CODES:,} are possible. Name fewer columns in one set.",
             )
 
@@ -211,7 +213,7 @@ def forecast_of(
     return SynthesisForecast(
         columns=tuple(axis.column for axis in assumed.axes),
         cells=tuple(axis.size for axis in assumed.axes),
-        open=tuple(one.name for one in open_columns),
+        open=tuple(column.name for column in open_columns),
         by_quantiles=assumed.by_quantiles,
         spending=declared.spending,
         unit=declared.unit,
@@ -219,16 +221,18 @@ def forecast_of(
         method=declared.method,
         sets=sets,
         rows=assumed.rows,
-        unkept=tuple(unkept(assumed)),
+        lost_constraints=tuple(lost_constraints(assumed)),
     )
 
 
 def declared_digest(encoding: Encoding) -> str:
     """What marks the declared domain of what is asked."""
-    kept = [describe(one) for one in encoding.schema.constraints]
-    drawn = [[one.name, str(one.kind), repr(one.spelling)] for one in encoding.kept]
-    told = dumps([encoding.to_record(), kept, drawn], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    constraints = [describe(constraint) for constraint in encoding.schema.constraints]
+    drawn = [
+        [column.name, str(column.kind), repr(column.spelling)] for column in encoding.output_columns
+    ]
+    text = dumps([encoding.to_record(), constraints, drawn], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def set_options(
@@ -236,7 +240,7 @@ def set_options(
 ) -> dict[str, Any]:
     """What a method takes: named sets, and a target whose tables matter more; else nothing."""
     names = [axis.column for axis in encoding.axes]
-    sets: list[Set] = [tuple(sorted(map(names.index, one))) for one in named]
+    sets: list[ColumnSet] = [tuple(sorted(map(names.index, columns))) for columns in named]
     options: dict[str, Any] = {"sets": sets} if method in NAMING else {}
     return options if target is None else {**options, "target": names.index(target)}
 
@@ -249,12 +253,14 @@ def most_rows(encoding: Encoding) -> int:
 def _row_bytes(encoding: Encoding) -> int:
     """The bytes of one row of a release."""
     texts = [
-        max((len(one.encode()) for one in axis.values.drop_null().to_pylist()), default=0)
+        max((len(text.encode()) for text in axis.values.drop_null().to_pylist()), default=0)
         for axis in encoding.axes
         if isinstance(axis, Listed) and axis.values.type == pa.string()
     ]
-    made_up = [one.length or _USUAL_LENGTH for one in encoding.invented if one.kind is Kind.TEXT]
-    return 8 * len(encoding.kept) + sum(texts) + sum(made_up)
+    made_up = [
+        column.length or _USUAL_LENGTH for column in encoding.invented if column.kind is Kind.TEXT
+    ]
+    return 8 * len(encoding.output_columns) + sum(texts) + sum(made_up)
 
 
 def noise_error(log: MeasurementLog) -> dict[str, float | None]:
@@ -264,14 +270,23 @@ def noise_error(log: MeasurementLog) -> dict[str, float | None]:
     were not measured together are off by what the model does not know besides.
     """
     columns = log.shape.columns
-    pairs = [one for one in log.shape.pairs() if any(set(one) <= set(two) for two in log.measured)]
+    pairs = [
+        pair
+        for pair in log.shape.pairs()
+        if any(set(pair) <= set(measured) for measured in log.measured)
+    ]
     estimate = log.estimate([*((column,) for column in columns), *pairs])
     total = log.total()
 
-    def mean(sets: list[Set]) -> float | None:
+    def mean(sets: list[ColumnSet]) -> float | None:
         off = [
-            min(log.shape.cells(one) * (2 * estimate.variance(one) / np.pi) ** 0.5 / (2 * total), 1)
-            for one in sets
+            min(
+                log.shape.cells(marginal)
+                * (2 * estimate.variance(marginal) / np.pi) ** 0.5
+                / (2 * total),
+                1,
+            )
+            for marginal in sets
         ]
         return float(np.mean(off)) if off else None
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.methods.synth.fitted_model import Conditional, FittedModel
-    from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.measurement_log import ColumnSet
     from sfumato.privacy.noise.entropy import Entropy
 
     Codes = NDArray[np.int32]
-    Factor = tuple[Set, FloatArray]
+    Factor = tuple[ColumnSet, FloatArray]
 
 
 _GOLDEN = (5**0.5 - 1) / 2
@@ -41,8 +41,8 @@ _GOLDEN = (5**0.5 - 1) / 2
 def draw(model: FittedModel, rows: int, entropy: Entropy) -> list[Codes]:
     """Draw rows: the codes of every column, in a random order of the rows."""
     drawn: dict[int, Codes] = {}
-    for one in model.conditionals:
-        drawn[one.column] = _apportioned(one, drawn, rows, entropy)
+    for conditional in model.conditionals:
+        drawn[conditional.column] = _apportioned(conditional, drawn, rows, entropy)
     return [drawn[column] for column in model.shape.columns]
 
 
@@ -52,12 +52,14 @@ def chunks(model: FittedModel, rows: int, entropy: Entropy, *, most: int) -> Ite
         yield draw(model, min(most, rows - first), entropy)
 
 
-def _apportioned(one: Conditional, drawn: dict[int, Codes], rows: int, entropy: Entropy) -> Codes:
+def _apportioned(
+    conditional: Conditional, drawn: dict[int, Codes], rows: int, entropy: Entropy
+) -> Codes:
     """A column's codes, given those of its parents."""
     order = permutation(rows, entropy)
     groups = np.zeros(rows, dtype=np.int64)
-    for place, parent in enumerate(one.parents):
-        groups = groups * one.table.shape[place] + drawn[parent]
+    for axis, parent in enumerate(conditional.parents):
+        groups = groups * conditional.table.shape[axis] + drawn[parent]
     grouped = groups[order]
     within = np.argsort(_narrow(grouped), kind="stable")
     order, grouped = order[within], grouped[within]
@@ -66,13 +68,13 @@ def _apportioned(one: Conditional, drawn: dict[int, Codes], rows: int, entropy: 
     number = np.repeat(np.arange(len(starts)), members)
     phase = (_uniform(entropy) + _GOLDEN * np.arange(len(starts))) % 1
     at = (np.arange(rows) - starts[number] + phase[number]) / members[number]
-    codes = one.table.shape[-1]
-    ends = np.cumsum(one.table.reshape(-1, codes)[grouped[starts]], axis=1)
+    codes = conditional.table.shape[-1]
+    ends = np.cumsum(conditional.table.reshape(-1, codes)[grouped[starts]], axis=1)
     ends /= ends[:, -1:]
     ladder = (ends + np.arange(len(starts))[:, None]).ravel()
-    found = np.searchsorted(ladder, number + at, side="right") - number * codes
+    drawn_codes = np.searchsorted(ladder, number + at, side="right") - number * codes
     column = np.empty(rows, dtype=np.int32)
-    column[order] = np.minimum(found, codes - 1)
+    column[order] = np.minimum(drawn_codes, codes - 1)
     return column
 
 
@@ -107,18 +109,21 @@ def draw_given(
 
     What the model holds for impossible leaves the columns even that it would decide.
     """
-    factors = [((*one.parents, one.column), one.table) for one in model.conditionals]
-    order = _order(model, [set(places) - set(known) for places, _ in factors])
+    factors = [
+        ((*conditional.parents, conditional.column), conditional.table)
+        for conditional in model.conditionals
+    ]
+    order = _order(model, [set(scope) - set(known) for scope, _ in factors])
     touching = sorted(
         {
-            place
-            for places, _ in factors
-            if not set(places) <= set(known)
-            for place in places
-            if place in known
+            column
+            for scope, _ in factors
+            if not set(scope) <= set(known)
+            for column in scope
+            if column in known
         }
     )
-    combinations, of_row = _alike([known[place] for place in touching], rows)
+    combinations, of_row = _alike([known[column] for column in touching], rows)
     drawn = {column: np.empty(rows, dtype=np.int32) for column, _ in order}
     by_combination = np.argsort(of_row, kind="stable")
     ends = np.cumsum(np.bincount(of_row, minlength=len(combinations)))
@@ -138,16 +143,18 @@ def _order(model: FittedModel, scopes: Sequence[set[int]]) -> list[tuple[int, in
 
     Always the one next that takes fewest.
     """
-    left = [one for one in scopes if one]
+    remaining = [scope for scope in scopes if scope]
     order: list[tuple[int, int]] = []
-    while columns := set[int]().union(*left):
-        joined = {column: set[int]().union(*(one for one in left if column in one))
+    while columns := set[int]().union(*remaining):
+        joined = {column: set[int]().union(*(scope for scope in remaining if column in scope))
                   for column in columns}  # fmt: skip
-        cells = {column: model.shape.cells(one) for column, one in joined.items()}
-        column = min(columns, key=lambda one: (cells[one], one))
+        cells = {column: model.shape.cells(scope) for column, scope in joined.items()}
+        column = min(columns, key=lambda scope: (cells[scope], scope))
         order.append((column, cells[column]))
-        rest = [one for one in left if column not in one]
-        left = [*rest, joined[column] - {column}] if joined[column] != {column} else rest
+        untouched = [scope for scope in remaining if column not in scope]
+        remaining = (
+            [*untouched, joined[column] - {column}] if joined[column] != {column} else untouched
+        )
     return order
 
 
@@ -155,9 +162,9 @@ def _alike(known: Sequence[Codes], rows: int) -> tuple[IntArray, IntArray]:
     """The different combinations of known codes, and which of them each row has."""
     if not known:
         return np.zeros((1, 0), dtype=np.int64), np.zeros(rows, dtype=np.int64)
-    table = np.stack([one.astype(np.int64) for one in known], axis=1)
-    found, places = np.unique(table, axis=0, return_inverse=True)
-    return found, places.reshape(-1)
+    table = np.stack([codes.astype(np.int64) for codes in known], axis=1)
+    combinations, of_row = np.unique(table, axis=0, return_inverse=True)
+    return combinations, of_row.reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -175,39 +182,39 @@ def _buckets(
     order: Sequence[int],
 ) -> list[_Bucket]:
     """Sum out one column after another."""
-    left = [
-        _restricted(places, table, evidence)
-        for places, table in factors
-        if not set(places) <= set(known)
+    remaining = [
+        _restricted(scope, table, evidence)
+        for scope, table in factors
+        if not set(scope) <= set(known)
     ]
     buckets = []
     for column in order:
-        mine = [one for one in left if column in one[0]]
-        left = [one for one in left if column not in one[0]]
+        mine = [factor for factor in remaining if column in factor[0]]
+        remaining = [factor for factor in remaining if column not in factor[0]]
         buckets.append(_Bucket(column, mine))
-        wanted = tuple(sorted({place for places, _ in mine for place in places} - {column}))
-        if set(wanted) - {_ROW}:
-            left.append((wanted, _scaled(contracted(mine, wanted), wanted)))
+        neighbours = tuple(sorted({column for scope, _ in mine for column in scope} - {column}))
+        if set(neighbours) - {_ROW}:
+            remaining.append((neighbours, _scaled(contracted(mine, neighbours), neighbours)))
     return buckets
 
 
-def _restricted(places: Set, table: FloatArray, evidence: Mapping[int, IntArray]) -> Factor:
+def _restricted(scope: ColumnSet, table: FloatArray, evidence: Mapping[int, IntArray]) -> Factor:
     """A factor at the codes that each row is known to have."""
-    fixed = [axis for axis, place in enumerate(places) if place in evidence]
+    fixed = [axis for axis, column in enumerate(scope) if column in evidence]
     if not fixed:
-        return places, table
-    free = [axis for axis in range(len(places)) if axis not in fixed]
+        return scope, table
+    free = [axis for axis in range(len(scope)) if axis not in fixed]
     moved = table.transpose(*fixed, *free)
-    taken = moved[tuple(evidence[places[axis]] for axis in fixed)]
-    return (_ROW, *(places[axis] for axis in free)), taken
+    selected = moved[tuple(evidence[scope[axis]] for axis in fixed)]
+    return (_ROW, *(scope[axis] for axis in free)), selected
 
 
-def _scaled(table: FloatArray, wanted: Set) -> FloatArray:
+def _scaled(table: FloatArray, columns: ColumnSet) -> FloatArray:
     """A message whose largest cell, of each row, is 1: products of many stay within floats.
 
     Where a row's are all 0 it is even.
     """
-    by_row = table.reshape(table.shape[0], -1) if wanted[0] == _ROW else table.reshape(1, -1)
+    by_row = table.reshape(table.shape[0], -1) if columns[0] == _ROW else table.reshape(1, -1)
     largest = by_row.max(axis=1, keepdims=True)
     even = np.ones_like(by_row)
     scaled: FloatArray = np.divide(by_row, largest, out=even, where=largest > 0)
@@ -226,10 +233,10 @@ def _drawn(buckets: Sequence[_Bucket], of_row: IntArray, entropy: Entropy) -> di
 
 def _at(factor: Factor, column: int, at: Mapping[int, IntArray]) -> FloatArray:
     """A factor of one column, last axis, for each row; for all alike where it has no other."""
-    places, table = factor
-    moved = np.moveaxis(table, places.index(column), -1)
-    others = tuple(at[place] for place in places if place != column)
-    return moved[others] if others else moved[None]
+    scope, table = factor
+    moved = np.moveaxis(table, scope.index(column), -1)
+    selection = tuple(at[other_column] for other_column in scope if other_column != column)
+    return moved[selection] if selection else moved[None]
 
 
 def _looked_up(chances: FloatArray, rows: int, entropy: Entropy) -> IntArray:
@@ -239,7 +246,7 @@ def _looked_up(chances: FloatArray, rows: int, entropy: Entropy) -> IntArray:
     """
     ends = np.cumsum(chances, axis=-1)
     ends[ends[:, -1] <= 0] = np.arange(1, ends.shape[1] + 1)
-    words = entropy.words(max(rows, BLOCK))[:rows]
-    points = (words >> np.uint64(11)).astype(float) * 2.0**-53
+    random_words = entropy.words(max(rows, BLOCK))[:rows]
+    points = (random_words >> np.uint64(11)).astype(float) * 2.0**-53
     before = (ends <= points[:, None] * ends[:, -1:]).sum(axis=1)
     return np.asarray(np.minimum(before, ends.shape[1] - 1), dtype=np.int64)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.arrays import FloatArray
-    from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.measurement_log import ColumnSet
 
 
 _KEY = b"sfumato"
@@ -53,7 +53,7 @@ _ROUNDING = 1e-6
 """How far probabilities may be from adding up to 1."""
 
 
-def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> pa.Table:
+def packed(model: FittedModel, log: MeasurementLog, extra: Mapping[str, Any]) -> pa.Table:
     """A model and its log as a table; `told` is whatever else is needed to draw from it."""
     shape, drawn, measured = model.shape, model.conditionals, log.tables
     header = {
@@ -61,18 +61,24 @@ def packed(model: FittedModel, log: MeasurementLog, told: Mapping[str, Any]) -> 
         "columns": shape.names,
         "sizes": shape.sizes,
         "total": model.total,
-        "told": told,
+        "told": extra,
     }
-    places = [*((*one.parents, one.column) for one in drawn), *(one.places for one in measured)]
-    cells = [*(one.table for one in drawn), *(one.counts for one in measured)]
+    columns = [
+        *((*conditional.parents, conditional.column) for conditional in drawn),
+        *(conditional.columns for conditional in measured),
+    ]
+    cells = [
+        *(conditional.table for conditional in drawn),
+        *(conditional.counts for conditional in measured),
+    ]
     no_noise: list[None] = [None] * len(drawn)
     return pa.table(
         {
             "part": [_CONDITIONAL] * len(drawn) + [_MEASURED] * len(measured),
-            "places": places,
-            "cells": [one.ravel() for one in cells],
-            "variance": [*no_noise, *(one.variance for one in measured)],
-            "event": [*no_noise, *(dumps(events.to_record(one.event)) for one in measured)],
+            "places": columns,
+            "cells": [array.ravel() for array in cells],
+            "variance": [*no_noise, *(table.variance for table in measured)],
+            "event": [*no_noise, *(dumps(events.to_record(table.event)) for table in measured)],
         },
         schema=_SCHEMA,
     ).replace_schema_metadata({_KEY: dumps(header).encode()})
@@ -93,31 +99,34 @@ def unpacked(table: pa.Table) -> tuple[FittedModel, MeasurementLog, dict[str, An
     log, conditionals = MeasurementLog(shape), list[Conditional]()
     cells = table.column("cells").combine_chunks()
     for number, row in enumerate(table.drop_columns(["cells"]).to_pylist()):
-        places = tuple(row["places"])
-        _require(len(set(places)) == len(places) and set(places) <= set(shape.columns))
-        found = cells[number].values.to_numpy(zero_copy_only=False).astype(float)
-        found = found.reshape(shape.of_set(places))
-        _require(bool(np.isfinite(found).all()))
+        columns = tuple(row["places"])
+        _require(len(set(columns)) == len(columns) and set(columns) <= set(shape.columns))
+        values = cells[number].values.to_numpy(zero_copy_only=False).astype(float)
+        values = values.reshape(shape.of_set(columns))
+        _require(bool(np.isfinite(values).all()))
         if row["part"] == _MEASURED:
             _require(0 < row["variance"] < float("inf"))
             event = events.from_record(json.loads(row["event"]))
-            log.add(MeasuredTable(places, found, row["variance"], event))
+            log.add(MeasuredTable(columns, values, row["variance"], event))
         else:
-            conditionals.append(_conditional(places, found, conditionals))
-    _require({one.column for one in conditionals} == set(shape.columns) and bool(log.tables))
+            conditionals.append(_conditional(columns, values, conditionals))
+    _require(
+        {conditional.column for conditional in conditionals} == set(shape.columns)
+        and bool(log.tables)
+    )
     return FittedModel(shape, tuple(conditionals), total), log, header["told"]
 
 
 def _shape(names: list[str], sizes: list[int]) -> TableShape:
-    _require(all(type(one) is str for one in names) and len(set(names)) == len(names))
-    _require(all(type(one) is int and one > 0 for one in sizes) and len(names) == len(sizes))
+    _require(all(type(name) is str for name in names) and len(set(names)) == len(names))
+    _require(all(type(size) is int and size > 0 for size in sizes) and len(names) == len(sizes))
     return TableShape(tuple(names), tuple(sizes))
 
 
-def _conditional(places: Set, cells: FloatArray, before: list[Conditional]) -> Conditional:
+def _conditional(columns: ColumnSet, cells: FloatArray, before: list[Conditional]) -> Conditional:
     """Probabilities that add up to 1, of a column that comes behind those it depends on."""
-    *parents, column = places
-    known = {one.column for one in before}
+    *parents, column = columns
+    known = {earlier.column for earlier in before}
     _require(known.issuperset(parents) and column not in known)
     sums = cells.sum(axis=-1)
     _require(bool((cells >= 0).all() and (np.abs(sums - 1) < _ROUNDING).all()))
@@ -131,10 +140,10 @@ def _require(holds: bool) -> None:
 
 def to_file(table: pa.Table) -> bytes:
     """What `packed` made as the content of an Arrow file, in which stands its checksum."""
-    place = _sum(_arrow(table))  # to be found again: nothing else in the file is like it
-    told = {**(table.schema.metadata or {}), _SUM: place}
-    content = _arrow(table.replace_schema_metadata(told))
-    return content.replace(place, _sum(content.replace(place, _NO_SUM)))
+    placeholder = _sum(_arrow(table))  # to be found again: nothing else in the file is like it
+    metadata = {**(table.schema.metadata or {}), _SUM: placeholder}
+    content = _arrow(table.replace_schema_metadata(metadata))
+    return content.replace(placeholder, _sum(content.replace(placeholder, _NO_SUM)))
 
 
 def _arrow(table: pa.Table) -> bytes:
@@ -157,8 +166,8 @@ def from_content(content: bytes) -> pa.Table:
     for message in pa.ipc.MessageReader.open_stream(stream):
         _require(message.type in ("schema", "record batch") and not _compressed(message))
     table = pa.ipc.open_stream(stream).read_all()
-    told = (table.schema.metadata or {}).get(_SUM, b"")
-    _require(len(told) == len(_NO_SUM) and told == _sum(content.replace(told, _NO_SUM)))
+    checksum = (table.schema.metadata or {}).get(_SUM, b"")
+    _require(len(checksum) == len(_NO_SUM) and checksum == _sum(content.replace(checksum, _NO_SUM)))
     return table
 
 
@@ -167,15 +176,15 @@ def _compressed(message: pa.ipc.Message) -> bool:
 
     What it says is a flatbuffer: before each table stand the offsets of its fields, 0 for none.
     """
-    told = memoryview(message.metadata)
+    metadata = memoryview(message.metadata)
 
-    def number(place: int, size: int = 4) -> int:
-        return int.from_bytes(told[place : place + size], "little")
+    def number(position: int, size: int = 4) -> int:
+        return int.from_bytes(metadata[position : position + size], "little")
 
-    def field_of(table: int, which: int) -> int:
-        offsets = table - int.from_bytes(told[table : table + 4], "little", signed=True)
-        there = 4 + 2 * which < number(offsets, 2)
-        offset = number(offsets + 4 + 2 * which, 2) if there else 0
+    def field_of(table: int, field: int) -> int:
+        offsets = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
+        is_present = 4 + 2 * field < number(offsets, 2)
+        offset = number(offsets + 4 + 2 * field, 2) if is_present else 0
         return table + offset if offset else 0
 
     header = field_of(number(0), 2)
@@ -215,14 +224,14 @@ class SavedModel(ABC):
         cls._check_how_many(table, target)
         try:
             return cls.unpacked(table)
-        except UNLIKE:
+        except UNREADABLE:
             raise _unreadable(target) from None
 
     @classmethod
     def _check_how_many(cls, table: pa.Table, path: Path) -> None:
         """Refuse a model of one table where two are asked for, and the other way round."""
-        other = _KEY if cls.of_two else LINK
-        if other in (table.schema.metadata or {}):
+        other_key = _KEY if cls.of_two else LINK
+        if other_key in (table.schema.metadata or {}):
             tables, reader = ("one table", "load") if cls.of_two else ("two tables", "load_linked")
             raise SourceError(
                 "file_malformed",
@@ -230,7 +239,7 @@ class SavedModel(ABC):
             )
 
 
-UNLIKE = (
+UNREADABLE = (
     *(SfumatoError, KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError),
     *(RecursionError, MemoryError, pa.ArrowException),
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray
     from sfumato.methods.synth.junction_tree import CalibratedTree
-    from sfumato.methods.synth.measurement_log import MeasurementLog, Set, TableShape
+    from sfumato.methods.synth.measurement_log import ColumnSet, MeasurementLog, TableShape
     from sfumato.methods.synth.workbench import Workbench
 
 
@@ -33,34 +33,38 @@ def measure_columns(bench: Workbench, share: Fraction = Fraction(1)) -> None:
     measure_sets(bench, [(column,) for column in bench.shape.columns], share)
 
 
-def measure_sets(bench: Workbench, sets: Sequence[Set], share: Fraction) -> None:
+def measure_sets(bench: Workbench, sets: Sequence[ColumnSet], share: Fraction) -> None:
     """Measure sets by a share of the charge, so that the sum of all errors is least.
 
     The error of a table of c cells by a share s is c / s^(power / 2), the sum of which is least
     for s in proportion to c^(2 / (2 + power)).
     """
     bench.expect(list(sets))
-    cells = np.array([float(bench.shape.cells(one)) for one in sets])
-    for one, part in zip(sets, divided(cells ** (2 / (2 + bench.power))), strict=True):
-        bench.measure(one, share * part)
+    cells = np.array([float(bench.shape.cells(columns)) for columns in sets])
+    for columns, portion in zip(sets, divided(cells ** (2 / (2 + bench.power))), strict=True):
+        bench.measure(columns, share * portion)
 
 
 def divided(weights: np.ndarray) -> list[Fraction]:
     """Shares in proportion to weights, as fractions above 0 that add up to 1."""
     units = np.maximum((weights / weights.sum() * _UNITS).astype(np.int64), 1)
     units[np.argmax(units)] += _UNITS - units.sum()
-    return [Fraction(int(one), _UNITS) for one in units]
+    return [Fraction(int(count), _UNITS) for count in units]
 
 
 # Measure given sets of columns: what matters is public, and no choice is paid for.
 
 
-def select_workload(bench: Workbench, sets: Sequence[Set]) -> None:
+def select_workload(bench: Workbench, sets: Sequence[ColumnSet]) -> None:
     """Measure every set that is not part of another, and columns that are in none."""
-    wanted = [one for one in dict.fromkeys(sets) if not any(set(one) < set(two) for two in sets)]
-    covered = {column for one in wanted for column in one}
+    maximal = [
+        columns
+        for columns in dict.fromkeys(sets)
+        if not any(set(columns) < set(larger) for larger in sets)
+    ]
+    covered = {column for columns in maximal for column in columns}
     alone = [(column,) for column in bench.shape.columns if column not in covered]
-    measure_sets(bench, [*wanted, *alone], bench.purse.left)
+    measure_sets(bench, [*maximal, *alone], bench.charge.remaining)
 
 
 # Which tables may be chosen, and how much each of them matters: public facts alone.
@@ -81,11 +85,11 @@ class Worth:
     """
 
     shape: TableShape
-    sets: Sequence[Set] = ()
+    sets: Sequence[ColumnSet] = ()
     target: int | None = None
 
     @cached_property
-    def _workload(self) -> Sequence[Set]:
+    def _workload(self) -> Sequence[ColumnSet]:
         return self.sets or self.shape.pairs()
 
     @cached_property
@@ -93,31 +97,36 @@ class Worth:
         """How many sets of the workload have a column."""
         return Counter(chain.from_iterable(self._workload))
 
-    def weight(self, places: Set) -> int:
+    def weight(self, columns: ColumnSet) -> int:
         """How many columns a table has in common with each set of the workload, all together."""
-        shared = sum(self._naming[place] for place in places)
-        return shared * (TARGET_WEIGHT if self.target in places else 1)
+        shared = sum(self._naming[column] for column in columns)
+        return shared * (TARGET_WEIGHT if self.target in columns else 1)
 
     @cached_property
-    def candidates(self) -> list[Set]:
+    def candidates(self) -> list[ColumnSet]:
         """The sets of the workload and all parts of them, small ones first.
 
         Without those that no model could hold, nor the largest where there are very many.
         """
-        found: list[Set] = []
+        candidates: list[ColumnSet] = []
         for size in range(1, max(map(len, self._workload), default=0) + 1):
-            wide = (one for one in self._workload if len(one) >= size)
-            parts = {part for one in wide for part in combinations(sorted(one), size)}
-            fitting = sorted(one for one in parts if size == 1 or self.shape.cells(one) <= CELLS)
-            if size > 2 and sum(len(one) > 2 for one in found) + len(fitting) > MOST_LARGE:
+            wide = (columns for columns in self._workload if len(columns) >= size)
+            subsets = {subset for columns in wide for subset in combinations(sorted(columns), size)}
+            fitting = sorted(
+                columns for columns in subsets if size == 1 or self.shape.cells(columns) <= CELLS
+            )
+            if (
+                size > 2
+                and sum(len(columns) > 2 for columns in candidates) + len(fitting) > MOST_LARGE
+            ):
                 break
-            found += fitting
-        return found
+            candidates += fitting
+        return candidates
 
     @property
-    def pairs(self) -> list[Set]:
+    def pairs(self) -> list[ColumnSet]:
         """The candidates of two columns."""
-        return [one for one in self.candidates if len(one) == 2]
+        return [columns for columns in self.candidates if len(columns) == 2]
 
 
 # Measure all columns, choose a tree of pairs, and measure its pairs.
@@ -141,7 +150,9 @@ COLUMN_NOISE_WORTH = 0.5
 
 def select_tree(bench: Workbench, target: int | None = None) -> None:
     """Measure columns and the pairs of a tree, of which those with a target matter more."""
-    measure_columns(bench, MST_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
+    measure_columns(
+        bench, MST_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.charge.remaining
+    )
     measure_tree(bench, Worth(bench.shape, target=target))
 
 
@@ -149,45 +160,49 @@ def measure_tree(bench: Workbench, worth: Worth) -> None:
     """Choose and measure the pairs of a tree, once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
-    choosing = bench.purse.left * MST_CHOICE_SHARE
-    chosen = choose_tree(bench, choosing, bench.purse.left - choosing, worth)
-    measure_sets(bench, chosen or [(one,) for one in bench.shape.columns], bench.purse.left)
+    choosing = bench.charge.remaining * MST_CHOICE_SHARE
+    chosen = choose_tree(bench, choosing, bench.charge.remaining - choosing, worth)
+    measure_sets(
+        bench, chosen or [(column,) for column in bench.shape.columns], bench.charge.remaining
+    )
 
 
-def choose_tree(bench: Workbench, share: Fraction, measuring: Fraction, worth: Worth) -> list[Set]:
+def choose_tree(
+    bench: Workbench, share: Fraction, measuring: Fraction, worth: Worth
+) -> list[ColumnSet]:
     """Choose the pairs of a tree by a share of the charge; another share will measure them."""
     columns = bench.shape.columns
-    each = share / (len(columns) - 1)
-    left = measuring / (len(columns) - 1)
+    choice_share = share / (len(columns) - 1)
+    pair_share = measuring / (len(columns) - 1)
     known, total = consistent_tables(bench.log)
-    noise, off = NOISE_WORTH * bench.magnitude(left), columns_off(bench.log)
+    noise, off = NOISE_WORTH * bench.magnitude(pair_share), column_noise(bench.log)
     # What must be worth more than all rows is not worth a choice.
     pairs = [pair for pair in worth.pairs if noise * bench.shape.cells(pair) < total]
     bench.expect(pairs)
-    part = list(columns)
-    chosen: list[Set] = []
-    while open_pairs := [one for one in pairs if part[one[0]] != part[one[1]]]:
-        weights = [worth.weight(one) for one in open_pairs]
+    component = list(columns)
+    chosen: list[ColumnSet] = []
+    while open_pairs := [pair for pair in pairs if component[pair[0]] != component[pair[1]]]:
+        weights = [worth.weight(pair) for pair in open_pairs]
         scoring = Misfit(
             open_pairs,
             [
                 np.rint(independent([known[(column,)] for column in pair])).astype(np.int64)
                 for pair in open_pairs
             ],
-            [round(noise * bench.shape.cells(one) + off[list(one)].sum()) for one in open_pairs],
+            [round(noise * bench.shape.cells(pair) + off[list(pair)].sum()) for pair in open_pairs],
             weights,
-            stop=bench.stopping(len(open_pairs), each, weight=max(weights)),
+            stop=bench.stopping(len(open_pairs), choice_share, weight=max(weights)),
         )
-        place = bench.choose(scoring, each)
-        if place == len(open_pairs):
+        index = bench.choose(scoring, choice_share)
+        if index == len(open_pairs):
             break
-        one, two = open_pairs[place]
-        chosen.append((one, two))
-        part = [part[one] if root == part[two] else root for root in part]
+        first, second = open_pairs[index]
+        chosen.append((first, second))
+        component = [component[first] if root == component[second] else root for root in component]
     return chosen
 
 
-def columns_off(log: MeasurementLog) -> FloatArray:
+def column_noise(log: MeasurementLog) -> FloatArray:
     """How many rows noise takes every column off, in the mean: so far guesses are off anyway."""
     estimate = log.estimate([(column,) for column in log.shape.columns])
     deviations = np.sqrt([estimate.variance((column,)) for column in log.shape.columns])
@@ -220,14 +235,16 @@ _WEIGHT_UNITS = 1 << 10
 
 
 def select_adaptively(
-    bench: Workbench, sets: Sequence[Set] = (), target: int | None = None
+    bench: Workbench, sets: Sequence[ColumnSet] = (), target: int | None = None
 ) -> None:
     """Measure columns, then a tree of pairs, then what the model explains worst.
 
     Sets of columns may be named that matter, and then no others are chosen; tables with a target,
     a column that the others are to tell, matter more.
     """
-    measure_columns(bench, AIM_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.purse.left)
+    measure_columns(
+        bench, AIM_COLUMNS_SHARE if len(bench.shape.columns) > 1 else bench.charge.remaining
+    )
     measure_adaptively(bench, Worth(bench.shape, sets, target))
 
 
@@ -235,8 +252,8 @@ def measure_adaptively(bench: Workbench, worth: Worth) -> None:
     """Go on once columns are measured, by what is left."""
     if len(bench.shape.columns) < 2:
         return
-    measuring = bench.purse.left * AIM_TREE_SHARE
-    tree = choose_tree(bench, bench.purse.left * AIM_TREE_CHOICE_SHARE, measuring, worth)
+    measuring = bench.charge.remaining * AIM_TREE_SHARE
+    tree = choose_tree(bench, bench.charge.remaining * AIM_TREE_CHOICE_SHARE, measuring, worth)
     if tree:
         measure_sets(bench, tree, measuring)
     measure_rounds(bench, worth)
@@ -245,7 +262,7 @@ def measure_adaptively(bench: Workbench, worth: Worth) -> None:
 def measure_rounds(bench: Workbench, worth: Worth) -> None:
     """Go on once columns and a tree are measured, by what is left."""
     rounds = _Rounds(bench, worth)
-    while bench.purse.left > 0:
+    while bench.charge.remaining > 0:
         rounds.next()
 
 
@@ -258,50 +275,56 @@ class _Rounds:
         self._tree: CalibratedTree | None = None
         self._candidates = worth.candidates
         bench.expect(self._candidates)
-        cells = np.array([float(shape.cells(one)) for one in self._candidates])
+        cells = np.array([float(shape.cells(columns)) for columns in self._candidates])
         # As among tables that are measured together, and 1 for a typical pair.
         weights = cells ** (2 / (2 + bench.power))
-        weights /= np.mean([weights[place] for place, one in enumerate(self._candidates)
-                            if len(one) == 2] or weights)  # fmt: skip
+        weights /= np.mean([weights[index] for index, columns in enumerate(self._candidates)
+                            if len(columns) == 2] or weights)  # fmt: skip
         self._sized = {
-            one: Fraction(round(weight * _WEIGHT_UNITS) + 1, _WEIGHT_UNITS)
-            for one, weight in zip(self._candidates, weights.tolist(), strict=True)
+            columns: Fraction(round(weight * _WEIGHT_UNITS) + 1, _WEIGHT_UNITS)
+            for columns, weight in zip(self._candidates, weights.tolist(), strict=True)
         }
-        self._each = bench.purse.left / (ROUNDS_PER_COLUMN * len(shape.columns))
+        self._each = bench.charge.remaining / (ROUNDS_PER_COLUMN * len(shape.columns))
         self._refit()
 
     def next(self) -> None:
         """Choose what is explained worst and measure it; or stop, and measure all sets again."""
-        bench, left = self._bench, self._bench.purse.left
-        last = left < 2 * self._each
-        choosing = (left if last else self._each) * ROUND_CHOICE_SHARE
-        fitting = self._affordable(CELLS * float(1 - left))
+        bench, remaining = self._bench, self._bench.charge.remaining
+        last = remaining < 2 * self._each
+        choosing = (remaining if last else self._each) * ROUND_CHOICE_SHARE
+        fitting = self._affordable(CELLS * float(1 - remaining))
         shares = {
-            one: left - choosing
+            columns: remaining - choosing
             if last
-            else min(left - choosing, self._each * (1 - ROUND_CHOICE_SHARE) * self._sized[one])
-            for one in fitting
+            else min(
+                remaining - choosing, self._each * (1 - ROUND_CHOICE_SHARE) * self._sized[columns]
+            )
+            for columns in fitting
         }
-        noises = {one: bench.magnitude(shares[one]) * bench.shape.cells(one) for one in fitting}
+        noises = {
+            columns: bench.magnitude(shares[columns]) * bench.shape.cells(columns)
+            for columns in fitting
+        }
         counts = self._counts(fitting)
-        weights = [self._worth.weight(one) for one in fitting]
+        weights = [self._worth.weight(columns) for columns in fitting]
         scoring = Misfit(
             fitting,
-            [np.rint(counts[one]).astype(np.int64) for one in fitting],
+            [np.rint(counts[columns]).astype(np.int64) for columns in fitting],
             [
                 round(
-                    NOISE_WORTH * noises[one] + (self._off[list(one)].sum() if len(one) > 1 else 0)
+                    NOISE_WORTH * noises[columns]
+                    + (self._off[list(columns)].sum() if len(columns) > 1 else 0)
                 )
-                for one in fitting
+                for columns in fitting
             ],
             weights,
             stop=bench.stopping(len(fitting), choosing, weight=max(weights)),
         )
-        place = bench.choose(scoring, choosing)
-        if place == len(fitting):
-            measure_sets(bench, sorted(bench.log.measured), bench.purse.left)
+        index = bench.choose(scoring, choosing)
+        if index == len(fitting):
+            measure_sets(bench, sorted(bench.log.measured), bench.charge.remaining)
             return
-        chosen = fitting[place]
+        chosen = fitting[index]
         bench.measure(chosen, shares[chosen])
         self._refit()
         moved = np.abs(self._counts([chosen])[chosen] - counts[chosen]).sum()
@@ -311,30 +334,34 @@ class _Rounds:
 
     def _refit(self) -> None:
         self._tables, self._total = consistent_tables(self._bench.log)
-        self._off = columns_off(self._bench.log)
+        self._off = column_noise(self._bench.log)
         self._tree = scaled_tree(
             self._bench.shape, self._tables, self._total, sweeps=ROUND_SWEEPS, before=self._tree
         )
 
-    def _counts(self, sets: Iterable[Set]) -> dict[Set, FloatArray]:
+    def _counts(self, sets: Iterable[ColumnSet]) -> dict[ColumnSet, FloatArray]:
         """What the model expects in the tables of some sets."""
         assert self._tree is not None
-        known = {one: self._tables[one] for one in sets if len(one) == 1}
-        found = pair_probabilities(self._tree, [one for one in sets if len(one) == 2])
+        known = {columns: self._tables[columns] for columns in sets if len(columns) == 1}
+        probabilities = pair_probabilities(
+            self._tree, [columns for columns in sets if len(columns) == 2]
+        )
         model = self._tree.model(self._total)
-        found |= {one: model.probabilities(one) for one in sets if len(one) > 2}
-        return known | {one: self._total * table for one, table in found.items()}
+        probabilities |= {
+            columns: model.probabilities(columns) for columns in sets if len(columns) > 2
+        }
+        return known | {columns: self._total * table for columns, table in probabilities.items()}
 
-    def _affordable(self, most: float) -> list[Set]:
+    def _affordable(self, most: float) -> list[ColumnSet]:
         """What a model of so many cells can hold beside what was measured."""
         shape = self._bench.shape
-        measured = [one for one in self._bench.log.measured if len(one) > 1]
-        now = triangulated(shape, measured)
+        measured = [columns for columns in self._bench.log.measured if len(columns) > 1]
+        current_cliques = triangulated(shape, measured)
         return [
-            one
-            for one in self._candidates
-            if any(set(one) <= clique for clique in now)
-            or sum(map(shape.cells, triangulated(shape, [*measured, one]))) <= most
+            columns
+            for columns in self._candidates
+            if any(set(columns) <= clique for clique in current_cliques)
+            or sum(map(shape.cells, triangulated(shape, [*measured, columns]))) <= most
         ]
 
 
@@ -363,15 +390,17 @@ COLUMNS_FROM = 0.5
 def select_automatically(bench: Workbench) -> None:
     """Measure columns, then a tree of pairs or what adaptive rounds choose."""
     if len(bench.shape.columns) < 2:
-        measure_columns(bench, bench.purse.left)
+        measure_columns(bench, bench.charge.remaining)
         return
     measure_columns(bench, AUTO_COLUMNS_SHARE)
-    each = bench.purse.left / len(bench.shape.columns)
-    method = suited_method(pair_noise(bench.shape, bench.magnitude(each), bench.log.total()))
+    share_per_column = bench.charge.remaining / len(bench.shape.columns)
+    method = suited_method(
+        pair_noise(bench.shape, bench.magnitude(share_per_column), bench.log.total())
+    )
     if method == "aim":
         measure_adaptively(bench, Worth(bench.shape))
     elif method == "independent":
-        measure_columns(bench, bench.purse.left)
+        measure_columns(bench, bench.charge.remaining)
     else:
         _measure_some_pairs(bench)
 
@@ -385,14 +414,14 @@ def _measure_some_pairs(bench: Workbench) -> None:
     if len(chosen) == most:
         measure_rounds(bench, worth)
     else:
-        measure_columns(bench, bench.purse.left)
+        measure_columns(bench, bench.charge.remaining)
 
 
-def cheapest_pairs(shape: TableShape) -> list[Set]:
+def cheapest_pairs(shape: TableShape) -> list[ColumnSet]:
     """The pair of fewest cells of each column: it is enough to join it to the others."""
     pairs = shape.pairs()
     return [
-        min((one for one in pairs if column in one), key=shape.cells) for column in shape.columns
+        min((pair for pair in pairs if column in pair), key=shape.cells) for column in shape.columns
     ]
 
 

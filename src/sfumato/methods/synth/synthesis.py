@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.synth.fitted_model import FittedModel
-    from sfumato.methods.synth.measurement_log import MeasurementLog, Set
+    from sfumato.methods.synth.measurement_log import ColumnSet, MeasurementLog
     from sfumato.privacy.accounting.price import Price
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
@@ -72,7 +72,7 @@ class Synthesis:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the method takes: `sets` for a workload, `score` for privbayes."""
 
-    possible: Mapping[Set, BoolArray] = field(default_factory=dict)
+    possible: Mapping[ColumnSet, BoolArray] = field(default_factory=dict)
     """Of some sets of axes, which combinations of codes there can be, where it is not all."""
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ from sfumato.methods.synth.encode.identifiers import key_room, too_many_for_keys
 from sfumato.methods.synth.junction_tree import conditioned
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.row_sampling import draw
-from sfumato.methods.synth.saved_model import UNLIKE, SavedModel, packed, to_file, unpacked
+from sfumato.methods.synth.saved_model import UNREADABLE, SavedModel, packed, to_file, unpacked
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
 
@@ -74,16 +74,16 @@ class SynthesisModel(SavedModel, Shown):
     of_two = False
 
     def _card(self) -> Card:
-        columns = ", ".join(one.name for one in self.encoding.kept)
+        columns = ", ".join(column.name for column in self.encoding.output_columns)
         line = f"of {self.encoding.schema.table}, about {self.fitted.total:,.0f} rows of {columns}"
-        return Card(line, {"Measured": [", ".join(one) for one in self.measured]})
+        return Card(line, {"Measured": [", ".join(names) for names in self.measured]})
 
     @property
     def measured(self) -> list[tuple[str, ...]]:
         """The sets of columns that were measured, in the order of measuring."""
         names = self.fitted.shape.names
-        sets = dict.fromkeys(one.places for one in self.log.tables)
-        return [tuple(names[place] for place in one) for one in sets]
+        sets = dict.fromkeys(table.columns for table in self.log.tables)
+        return [tuple(names[column] for column in columns) for columns in sets]
 
     @property
     def rows(self) -> int:
@@ -98,9 +98,9 @@ class SynthesisModel(SavedModel, Shown):
 
         `given={"sex": "F"}` draws rows that have these values.
         """
-        wanted = wanted_rows(self, rows)
-        check_memory(wanted, "Use write(), which takes any number.")
-        return pa.concat_tables(_chunks(self, wanted, self._fixed(given), SystemEntropy()))
+        row_count = rows_to_draw(self, rows)
+        check_memory(row_count, "Use write(), which takes any number.")
+        return pa.concat_tables(_chunks(self, row_count, self._fixed(given), SystemEntropy()))
 
     def write(
         self,
@@ -111,31 +111,33 @@ class SynthesisModel(SavedModel, Shown):
         overwrite: bool = False,
     ) -> None:
         """Draw any number of rows into a file, a chunk at a time: .parquet, .csv, ..."""
-        wanted = wanted_rows(self, rows)
-        chunks = _chunks(self, wanted, self._fixed(given), SystemEntropy())
+        row_count = rows_to_draw(self, rows)
+        chunks = _chunks(self, row_count, self._fixed(given), SystemEntropy())
 
         def opened() -> pa.RecordBatchReader:
             first = next(chunks)
-            batches = (batch for one in chain([first], chunks) for batch in one.to_batches())
+            batches = (batch for table in chain([first], chunks) for batch in table.to_batches())
             return pa.RecordBatchReader.from_batches(first.schema, batches)
 
         layout = self.encoding.schema.layout
         write_file(opened, read.path(path, "path"), overwrite=overwrite, layout=layout)
 
-    def _fixed(self, given: object) -> dict[str, object]:
+    def _fixed(self, given_values: object) -> dict[str, object]:
         """Values that are given, by column, as rows have them."""
         allowed = "values by column, such as {'sex': 'F'}"
-        found = dict(read.require({} if given is None else given, "given", dict, allowed))
+        values = dict(
+            read.require({} if given_values is None else given_values, "given", dict, allowed)
+        )
         names = [axis.column for axis in self.encoding.axes if not isinstance(axis, Weekdays)]
-        for name, value in found.items():
+        for name, value in values.items():
             read.require(name, "a column of given", str, "a text")
             if name not in names:
                 raise ParameterError(
                     "column_unknown",
                     f"There is no drawn column {quoted(name)}; {suggestion(name, names)}",
                 )
-            found[name] = as_drawn(self.encoding.schema.column(name).kind, value)
-        return found
+            values[name] = as_drawn(self.encoding.schema.column(name).kind, value)
+        return values
 
     def marginal(self, columns: Sequence[str]) -> pa.Table:
         """The noisy counts of some columns that were measured together, each with its error.
@@ -144,39 +146,39 @@ class SynthesisModel(SavedModel, Shown):
         """
         names = self.fitted.shape.names
         asked = read.names(columns, "columns")
-        places = tuple(sorted(names.index(one) for one in asked if one in names))
-        estimate = self.log.estimate([places])
-        if len(set(places)) < len(asked) or not places or not estimate.known(places):
+        indices = tuple(sorted(names.index(name) for name in asked if name in names))
+        estimate = self.log.estimate([indices])
+        if len(set(indices)) < len(asked) or not indices or not estimate.known(indices):
             named = ", ".join(map(quoted, asked)) or "(none named)"
             raise ParameterError(
                 "marginal_not_measured",
                 f"Columns {named} were not measured together. Measured were: "
-                f"{'; '.join(', '.join(one) for one in self.measured)}.",
+                f"{'; '.join(', '.join(measured) for measured in self.measured)}.",
             )
-        counts = estimate.table(places)
-        codes = np.indices(counts.shape).reshape(len(places), -1)
-        axes = [self.encoding.axes[place] for place in places]
+        counts = estimate.table(indices)
+        codes = np.indices(counts.shape).reshape(len(indices), -1)
+        axes = [self.encoding.axes[column] for column in indices]
         values = {axis.column: axis.decode(code) for axis, code in zip(axes, codes, strict=True)}
-        deviation = np.full(counts.size, estimate.variance(places) ** 0.5)
+        deviation = np.full(counts.size, estimate.variance(indices) ** 0.5)
         return pa.table({**values, "count": counts.ravel(), "count_sd": deviation})
 
     @cached_property
     def packed(self) -> pa.Table:
         """It as one Arrow table."""
         schema = _plain(self.encoding.schema)
-        told = {"schema": dump(schema, folder=Path()), "encoding": self.encoding.to_record()}
-        return packed(self.fitted, self.log, told)
+        extra = {"schema": dump(schema, folder=Path()), "encoding": self.encoding.to_record()}
+        return packed(self.fitted, self.log, extra)
 
     @classmethod
     def unpacked(cls, table: pa.Table) -> SynthesisModel:
         """Read what `packed` is; a `ValueError` says that it is something else."""
         try:
-            fitted, log, told = unpacked(table)
-            schema = _declared_in(told["schema"])
-            encoding = Encoding.from_record(schema, told["encoding"])
+            fitted, log, extra = unpacked(table)
+            schema = _declared_in(extra["schema"])
+            encoding = Encoding.from_record(schema, extra["encoding"])
             if TableShape.of(encoding.axes) != fitted.shape:
                 raise ValueError("other columns than its schema's")
-        except UNLIKE as error:
+        except UNREADABLE as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         return cls(encoding, fitted, log)
 
@@ -196,7 +198,7 @@ class SynthesisModel(SavedModel, Shown):
 def _declared_in(text: str) -> Schema:
     """A schema from a model, which reads no file: a stranger's would name one of ours."""
     columns = tomllib.loads(text, parse_float=Decimal)["columns"].values()
-    if any("file" in (one.get("hierarchy") or ()) for one in columns):
+    if any("file" in (column.get("hierarchy") or ()) for column in columns):
         raise ValueError("a file is named")
     return parse(text, "model", Path())
 
@@ -207,27 +209,27 @@ def drawn(model: SynthesisModel, rows: int, entropy: Entropy) -> pa.Table:
 
 
 def _chunks(
-    model: SynthesisModel, wanted: int, fixed: Mapping[str, object], entropy: Entropy
+    model: SynthesisModel, row_count: int, fixed: Mapping[str, object], entropy: Entropy
 ) -> Iterator[pa.Table]:
     """Draw rows, some at a time: at least one table, which may have no rows."""
     fitted, decoder = _conditioned(model, fixed), RowDecoder(model.encoding, entropy, fixed)
-    left, vain = wanted, 0
-    while left == wanted or (left and vain < _TRIES):
+    remaining, vain = row_count, 0
+    while remaining == row_count or (remaining and vain < _TRIES):
         if vain == _EVEN_AFTER:
             fitted = _conditioned(model, fixed, even=True)
-        kept = _having(decoder.rows(draw(fitted, min(left, CHUNK), entropy)), fixed)
-        left -= kept.num_rows
-        vain = 0 if kept.num_rows else vain + 1
-        if kept.num_rows or not wanted:
-            yield kept
-        if not wanted:
+        matching = _having(decoder.rows(draw(fitted, min(remaining, CHUNK), entropy)), fixed)
+        remaining -= matching.num_rows
+        vain = 0 if matching.num_rows else vain + 1
+        if matching.num_rows or not row_count:
+            yield matching
+        if not row_count:
             return
-        if left == wanted and vain == _TRIES:
-            said = " and ".join(f"{name} = {value}" for name, value in fixed.items())
+        if remaining == row_count and vain == _TRIES:
+            conditions = " and ".join(f"{name} = {value}" for name, value in fixed.items())
             raise ParameterError(
                 "given_impossible",
-                f"No rows{said and f' with {said}'} can be drawn: the constraints of the schema "
-                "exclude them. Give other values.",
+                f"No rows{conditions and f' with {conditions}'} can be drawn: the constraints of the "
+                "schema exclude them. Give other values.",
             )
 
 
@@ -236,23 +238,27 @@ def _conditioned(
 ) -> FittedModel:
     """The model given these values; its total is how many rows have them."""
     fitted = model.fitted.even if even else model.fitted
-    axes = {axis.column: (place, axis) for place, axis in enumerate(model.encoding.axes)}
+    axes = {axis.column: (index, axis) for index, axis in enumerate(model.encoding.axes)}
     codes = {}
     for name, value in fixed.items():
-        place, axis = axes[name]
-        codes[place] = code_of(axis, value)
+        index, axis = axes[name]
+        codes[index] = code_of(axis, value)
     return conditioned(fitted, codes) if codes else fitted
 
 
-def wanted_rows(model: SynthesisModel, rows: object) -> int:
+def rows_to_draw(model: SynthesisModel, rows: object) -> int:
     """How many rows to draw: those asked for, or the table's; no more than keys allow."""
     room = key_room(model.encoding)
     if rows is None:
         return model.rows if room is None else min(model.rows, room)
-    found = _how_many(rows)
-    if room is not None and found > room:
-        raise too_many_for_keys(found, room)
-    return found
+    row_count = read.whole(rows, "rows")
+    if row_count < 0:
+        raise ParameterError(
+            "parameter_out_of_range", f"rows must be 0 or more, not {row_count:,}."
+        )
+    if room is not None and row_count > room:
+        raise too_many_for_keys(row_count, room)
+    return row_count
 
 
 def check_memory(rows: int, instead: str) -> None:
@@ -264,23 +270,16 @@ def check_memory(rows: int, instead: str) -> None:
         )
 
 
-def _how_many(rows: object) -> int:
-    found = read.whole(rows, "rows")
-    if found < 0:
-        raise ParameterError("parameter_out_of_range", f"rows must be 0 or more, not {found:,}.")
-    return found
-
-
 def _plain(schema: Schema) -> Schema:
     """A schema without hierarchies that lie in files: bins are cut by rules alone.
 
     The leaves of such a one may be all that says which values there are.
     """
     columns = tuple(
-        replace(one, hierarchy=None, domain=one.public_domain)
-        if isinstance(one.hierarchy, Tree)
-        else one
-        for one in schema.columns
+        replace(column, hierarchy=None, domain=column.public_domain)
+        if isinstance(column.hierarchy, Tree)
+        else column
+        for column in schema.columns
     )
     return replace(schema, columns=columns)
 
@@ -289,8 +288,8 @@ def _having(table: pa.Table, fixed: Mapping[str, object]) -> pa.Table:
     """Rows that have these values still, after repairs."""
     for name, value in fixed.items():
         column = table.column(name)
-        wanted = pa.scalar(value, column.type)
-        table = table.filter(pc.is_null(column) if value is None else pc.equal(column, wanted))
+        scalar = pa.scalar(value, column.type)
+        table = table.filter(pc.is_null(column) if value is None else pc.equal(column, scalar))
     return table
 
 
@@ -321,33 +320,35 @@ def code_of(axis: Axis, value: object) -> int:
     grid = axis.fine if isinstance(axis, Bins) else axis
     try:
         if isinstance(grid, Grid):
-            place = _point(grid, value)
+            position = _point(grid, value)
         else:
-            values = [(type(one), one) for one in grid.values.to_pylist()]  # True is not 1
-            place = values.index((type(value), value))
+            values = [
+                (type(element), element) for element in grid.values.to_pylist()
+            ]  # True is not 1
+            position = values.index((type(value), value))
     except (ValueError, TypeError, ArithmeticError):
-        place = -1
-    if place < 0:
+        position = -1
+    if position < 0:
         raise ParameterError(
             "value_outside_domain",
             f"No row has {read.shown(value)} in column {quoted(axis.column)}; {_allowed(axis)}",
         )
     if isinstance(axis, Bins):
-        missing = place >= axis.fine.points
-        return axis.points if missing else int(np.searchsorted(axis.starts, place, "right")) - 1
-    return place
+        missing = position >= axis.fine.points
+        return axis.points if missing else int(np.searchsorted(axis.starts, position, "right")) - 1
+    return position
 
 
 def _allowed(axis: Axis) -> str:
     if not isinstance(axis, Grid):
         return suggestion("", map(str, axis.values.drop_null().to_pylist()))
-    low, high, step = map(_words, (axis.bounds.low, axis.bounds.high, axis.bounds.grid_step))
+    low, high, step = map(_number_text, (axis.bounds.low, axis.bounds.high, axis.bounds.grid_step))
     days = " days" if axis.kind is Kind.DATE else ""
     return f"allowed: from {low} to {high} in steps of {step}{days}."
 
 
-def _words(one: object) -> str:
-    return f"{one.normalize():f}" if isinstance(one, Decimal) else repr(one)
+def _number_text(number: object) -> str:
+    return f"{number.normalize():f}" if isinstance(number, Decimal) else repr(number)
 
 
 def _point(grid: Grid, value: Any) -> int:
@@ -359,5 +360,5 @@ def _point(grid: Grid, value: Any) -> int:
     low: Any = grid.bounds.low
     distance = value - (float(low) if isinstance(value, float) else low)
     steps = float(getattr(distance, "days", distance)) / float(grid.bounds.grid_step or 1)
-    place = round(steps)
-    return place if abs(steps - place) < 1e-6 and 0 <= place < grid.points else -1
+    position = round(steps)
+    return position if abs(steps - position) < 1e-6 and 0 <= position < grid.points else -1

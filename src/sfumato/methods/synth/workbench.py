@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Counter
     from sfumato.data.schema.unit import Sensitivity
-    from sfumato.methods.synth.measurement_log import Set, TableShape
+    from sfumato.methods.synth.measurement_log import ColumnSet, TableShape
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
 
@@ -40,21 +40,21 @@ def mean_noise(noise: Noise) -> float:
     return noise.stddev * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 0.5**0.5)
 
 
-class Purse:
+class Charge:
     """What was charged, and how much of it is left, as a share from 1 down to 0."""
 
     def __init__(self) -> None:
-        self.left = Fraction(1)
+        self.remaining = Fraction(1)
 
-    def pay(self, share: Fraction) -> None:
+    def spend(self, share: Fraction) -> None:
         """Take a share out; what is not there is refused, before anything is drawn."""
-        if not 0 < share <= self.left:
+        if not 0 < share <= self.remaining:
             raise InternalError(
                 "charge_exceeded",
                 f"A share of {float(share):.6g} of the charge was asked for, "
-                f"but {float(self.left):.6g} is left.",
+                f"but {float(self.remaining):.6g} is left.",
             )
-        self.left -= share
+        self.remaining -= share
 
 
 class Scoring(Protocol):
@@ -83,7 +83,7 @@ class Misfit:
     numbers; allowances are public. A score can go up or down: it is not monotone.
     """
 
-    sets: Sequence[Set]
+    sets: Sequence[ColumnSet]
     guesses: Sequence[IntArray]
     allowances: Sequence[int]
     weights: Sequence[int]
@@ -101,13 +101,13 @@ class Misfit:
 
     def scores(self, exact: ExactTables) -> IntArray:
         """The score of every candidate."""
-        found = [
-            weight * (int(np.abs(exact.of(one) - guess).sum()) - allowance)
-            for one, guess, allowance, weight in zip(
+        scores = [
+            weight * (int(np.abs(exact.of(columns) - guess).sum()) - allowance)
+            for columns, guess, allowance, weight in zip(
                 self.sets, self.guesses, self.allowances, self.weights, strict=True
             )
         ]
-        return np.array(found if self.stop is None else [*found, self.stop], dtype=np.int64)
+        return np.array(scores if self.stop is None else [*scores, self.stop], dtype=np.int64)
 
 
 class Workbench:
@@ -123,7 +123,7 @@ class Workbench:
     ) -> None:
         self.shape = shape
         self.log = MeasurementLog(shape)
-        self.purse = Purse()
+        self.charge = Charge()
         self._exact = ExactTables(shape, counter)
         self._spending, self._sensitivity, self._entropy = spending, sensitivity, entropy
 
@@ -140,19 +140,19 @@ class Workbench:
         """The mean size of that noise in a cell."""
         return mean_noise(self.noise(share))
 
-    def measure(self, places: Set, share: Fraction) -> MeasuredTable:
+    def measure(self, columns: ColumnSet, share: Fraction) -> MeasuredTable:
         """Count a set of columns with the noise that a share pays for, into the log."""
         noise = self.noise(share)
-        self.purse.pay(share)
-        noisy = noise.steps(self._exact.of(places), self._entropy)
-        table = MeasuredTable(places, noisy.astype(float), noise.variance, noise.event)
+        self.charge.spend(share)
+        noisy = noise.steps(self._exact.of(columns), self._entropy)
+        table = MeasuredTable(columns, noisy.astype(float), noise.variance, noise.event)
         self.log.add(table)
         return table
 
     def choose(self, scoring: Scoring, share: Fraction) -> int:
         """Choose a candidate by its score with the exponential mechanism that a share pays for."""
         choice = self.mechanism(scoring, share)
-        self.purse.pay(share)
+        self.charge.spend(share)
         return int(choice.sample(scoring.scores(self._exact), self._entropy))
 
     def mechanism(self, scoring: Scoring, share: Fraction) -> Exponential:
@@ -168,16 +168,16 @@ class Workbench:
         epsilon = self._spending.choice_epsilon(share)
         return round(2 * weight * self._sensitivity.l1 * math.log(candidates) / epsilon)
 
-    def expect(self, sets: list[Set]) -> None:
+    def expect(self, sets: list[ColumnSet]) -> None:
         """Say which sets will be asked for, so that they are counted together."""
         self._exact.expect(sets)
 
 
 # The exact tables of sets of columns. Private: only the workbench asks for them.
 
-_TOGETHER = 1 << 20
+_PASSAGE_CELLS = 1 << 20
 """Cells of a table of which several are added up: one passage over the data."""
-_KEPT = 1 << 25
+_CACHED_CELLS = 1 << 25
 """Cells of tables that are kept for the next choice."""
 
 
@@ -186,57 +186,57 @@ class ExactTables:
 
     def __init__(self, shape: TableShape, counter: Counter) -> None:
         self._shape, self._counter = shape, counter
-        self._tables: dict[Set, IntArray] = {}
-        self._counted: tuple[Set, Frequencies] | None = None
-        self._room = _KEPT
+        self._tables: dict[ColumnSet, IntArray] = {}
+        self._counted: tuple[ColumnSet, Frequencies] | None = None
+        self._room = _CACHED_CELLS
         if isinstance(counter, Frequencies):
             self._counted = shape.columns, counter.of(shape.names)
 
-    def of(self, places: Set) -> IntArray:
+    def of(self, columns: ColumnSet) -> IntArray:
         """The table of some columns, every cell of it."""
-        table = self._tables.get(places)
+        table = self._tables.get(columns)
         if table is None:
-            table = self._table(places)
+            table = self._table(columns)
             if table.size <= self._room:
-                self._tables[places] = table
+                self._tables[columns] = table
                 self._room -= table.size
         return table
 
-    def expect(self, sets: Iterable[Set]) -> None:
+    def expect(self, sets: Iterable[ColumnSet]) -> None:
         """Count sets that will be asked for, as many as possible in each passage."""
-        new = [one for one in dict.fromkeys(sets) if one not in self._tables]
+        new = [columns for columns in dict.fromkeys(sets) if columns not in self._tables]
         if isinstance(self._counter, Frequencies):
             return
         while new:
             cover = new[0]
-            for one in new[1:]:
-                union = tuple(sorted({*cover, *one}))
-                if self._shape.cells(union) <= _TOGETHER:
+            for columns in new[1:]:
+                union = tuple(sorted({*cover, *columns}))
+                if self._shape.cells(union) <= _PASSAGE_CELLS:
                     cover = union
             self._counted = cover, self._ask(cover)
-            for one in [one for one in new if set(one) <= set(cover)]:
-                self.of(one)
-            new = [one for one in new if not set(one) <= set(cover)]
+            for columns in [columns for columns in new if set(columns) <= set(cover)]:
+                self.of(columns)
+            new = [columns for columns in new if not set(columns) <= set(cover)]
         self._counted = None
 
-    def _ask(self, places: Set) -> Frequencies:
-        return self._counter.of([self._shape.names[place] for place in places])
+    def _ask(self, columns: ColumnSet) -> Frequencies:
+        return self._counter.of([self._shape.names[column] for column in columns])
 
-    def _table(self, places: Set) -> IntArray:
-        if self._counted is None or not set(places) <= set(self._counted[0]):
-            return self._ask(places).dense()
-        columns, counted = self._counted
-        return _summed(counted, [columns.index(place) for place in places])
+    def _table(self, columns: ColumnSet) -> IntArray:
+        if self._counted is None or not set(columns) <= set(self._counted[0]):
+            return self._ask(columns).dense()
+        counted_columns, counted = self._counted
+        return _summed(counted, [counted_columns.index(column) for column in columns])
 
 
-def _summed(counts: Frequencies, places: Sequence[int]) -> IntArray:
+def _summed(counts: Frequencies, columns: Sequence[int]) -> IntArray:
     """The table of some columns of what was counted."""
-    sizes = [counts.sizes[place] for place in places]
+    sizes = [counts.sizes[column] for column in columns]
     table = np.zeros(sizes, dtype=np.int64)
-    if not places:
+    if not columns:
         table[...] = counts.total
         return table
-    key, _ = keys([counts.codes[place] for place in places], sizes)
+    key, _ = keys([counts.codes[column] for column in columns], sizes)
     if counts.total < 1 << 53:  # sums of floats are exact
         summed = np.bincount(key, weights=counts.counts, minlength=table.size)
         return summed.astype(np.int64).reshape(sizes)

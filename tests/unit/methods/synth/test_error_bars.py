@@ -53,7 +53,7 @@ def _bar(twin: Synthesized, where: str) -> Any:
 
 def _expected(twin: Synthesized, cells: slice) -> Any:
     """The bar of some bins of age: their noise, and how far rows are from the noisy count."""
-    [table] = [one for one in twin.model.log.merged().values() if one.places == (0,)]
+    [table] = [one for one in twin.model.log.merged().values() if one.columns == (0,)]
     ages = np.asarray(twin.table["age"]) // 2
     rows = np.bincount(ages, minlength=50)[cells].sum()
     scale = twin.table.num_rows / twin.model.fitted.total

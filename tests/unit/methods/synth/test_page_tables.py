@@ -11,7 +11,7 @@ from tests.unit.methods.synth.test_fixed_values import PEOPLE, SCHEMA
 
 import sfumato as sf
 from sfumato.methods.synth.encode.decoder import RowDecoder
-from sfumato.methods.synth.page import RowsBeside
+from sfumato.methods.synth.page import RowsOfModel
 from sfumato.methods.synth.row_sampling import draw
 from sfumato.testing.entropy import SeededEntropy
 
@@ -30,7 +30,7 @@ def test_codes_are_found_again(model: SynthesisModel) -> None:
     codes = draw(model.fitted, 500, SeededEntropy(1))
     rows = RowDecoder(model.encoding, SeededEntropy(2)).rows(codes)
     axes = model.encoding.axes
-    for axis, drawn, found in zip(axes, codes, RowsBeside.of(model, rows).codes, strict=True):
+    for axis, drawn, found in zip(axes, codes, RowsOfModel.of(model, rows).codes, strict=True):
         expected = drawn
         if axis.column == "paid":  # NaN is drawn as missing
             expected = np.minimum(drawn, axis.size - 2)
@@ -39,7 +39,7 @@ def test_codes_are_found_again(model: SynthesisModel) -> None:
 
 def test_shares_and_counts_are_of_what_was_measured_and_drawn(model: SynthesisModel) -> None:
     rows = model.draw(400)
-    beside = RowsBeside.of(model, rows)
+    beside = RowsOfModel.of(model, rows)
     columns = {one.name: one for one in beside.columns()}
     for one in columns.values():
         assert one.drawn.sum() == pytest.approx(1)

@@ -32,7 +32,11 @@ def test_logs_and_models_survive_a_file() -> None:
     assert told == {"more": [1]}
     assert again.shape == LOG.shape
     for one, other in zip(LOG.tables, again.tables, strict=True):
-        assert (one.places, one.variance, one.event) == (other.places, other.variance, other.event)
+        assert (one.columns, one.variance, one.event) == (
+            other.columns,
+            other.variance,
+            other.event,
+        )
         assert (one.counts == other.counts).all()
     assert (loaded.shape, loaded.total) == (MODEL.shape, MODEL.total)
     assert (loaded.counts((0, 1, 2)) == MODEL.counts((0, 1, 2))).all()

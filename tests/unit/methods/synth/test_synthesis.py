@@ -136,7 +136,7 @@ def test_tables_with_a_target_matter_more(method: str) -> None:
         synthesis = Synthesis(
             axes=table.axes, unit=Rows(), price=price(rho=5), method=method, options=options
         )
-        pairs = [one.places for one in synthesis.measure(table, SeededEntropy(1)).tables[3:]]
+        pairs = [one.columns for one in synthesis.measure(table, SeededEntropy(1)).tables[3:]]
         return set(pairs[:2])
 
     assert first_pairs() == {(0, 1), (1, 2)}

@@ -66,7 +66,7 @@ def test_no_selection_spends_more_than_its_rho(
     assert delta == 0
     # And nearly all of it is used: an epsilon is the root of a rho, rounded down.
     assert found.rho >= Fraction(amount) * Fraction(999, 1000)
-    assert bench.purse.left == 0
+    assert bench.charge.remaining == 0
     measured = [one.event for one in bench.log.tables]
     assert [one for one in spent if one in measured] == measured
 
@@ -90,7 +90,7 @@ def test_a_workload_changes_nothing_about_what_adaptive_rounds_cost(
     METHODS["aim"][0](bench, sets=sets, target=target)
     found, _ = guarantee(Composed(tuple(spent)))
     assert Fraction(999, 10_000) <= found.rho <= Fraction(1, 10)
-    assert bench.purse.left == 0
+    assert bench.charge.remaining == 0
 
 
 def test_what_is_not_there_is_refused_before_anything_is_drawn(spent: list[Event]) -> None:
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_refused_before_anything_is_drawn(spent: list[Event
             bench.choose(Misfit([(0,)], [guess], [0], [1]), share)
         assert caught.value.code == "charge_exceeded"
     assert len(spent) == 1
-    assert bench.purse.left == Fraction(1, 3)
+    assert bench.charge.remaining == Fraction(1, 3)
 
 
 @pytest.mark.parametrize("score", ["R", "F", "I"])
@@ -158,7 +158,7 @@ def test_auto_goes_on_with_rounds_where_all_columns_hang_together() -> None:
         )
         METHODS["auto"][0](bench)
         pairs = {one for one in bench.log.measured if len(one) == 2}
-        twice = [one.places for one in bench.log.tables].count((0,)) == 2
+        twice = [one.columns for one in bench.log.tables].count((0,)) == 2
         assert (len(pairs) >= 2, twice) == (rounds, not rounds)
 
 
@@ -201,4 +201,4 @@ def test_adaptive_rounds_go_beyond_a_tree() -> None:
     bench = bench_of(table_of((4, 4, 7, 3), rows), rho=Fraction(1))
     METHODS["aim"][0](bench)
     assert {(0, 2), (1, 2)} <= bench.log.measured
-    assert sum(len(one.places) > 1 for one in bench.log.tables) > 4
+    assert sum(len(one.columns) > 1 for one in bench.log.tables) > 4

@@ -97,13 +97,13 @@ class Bins(Grid):
         if self.kind is Kind.REAL:
             from_second = exp.Paren(this=value - literal(self._lower_end(1)))
             step = EXACT.multiply(Decimal(width), Decimal(self.bounds.grid_step or 1))
-            place = exp.Floor(this=from_second / literal(step)) + literal(Decimal(1))
+            bin_number = exp.Floor(this=from_second / literal(step)) + literal(Decimal(1))
             # However doubles were rounded, codes are those of bins.
             last = literal(Decimal(self.points - 1))
-            return exp.Least(this=place, expressions=[last], ignore_nulls=True)
+            return exp.Least(this=bin_number, expressions=[last], ignore_nulls=True)
         # The first bin may begin before the first point: as if so many points were before it.
-        place = exp.Paren(this=super()._nearest(value)) + literal(width - self.starts[1])
-        return exp.IntDiv(this=exp.Paren(this=place), expression=literal(width))
+        bin_number = exp.Paren(this=super()._nearest(value)) + literal(width - self.starts[1])
+        return exp.IntDiv(this=exp.Paren(this=bin_number), expression=literal(width))
 
     @property
     def _width(self) -> int | None:
@@ -184,7 +184,7 @@ def _multiples(first: Fraction, last: Fraction, step: Fraction, width: Fraction)
 def _calendar(grid: Grid, low: date, high: date, months: int) -> tuple[int, ...]:
     step = int(grid.bounds.grid_step or 1)
     numbers = range(_month(low) // months + 1, _month(high) // months + 1)
-    days = [(date(*_year_and_month(one * months), 1) - low).days for one in numbers]
+    days = [(date(*_year_and_month(number * months), 1) - low).days for number in numbers]
     return (0, *dict.fromkeys(-(-day // step) for day in days))
 
 
@@ -221,8 +221,8 @@ def _as_written(column: Column, domain: Bounds) -> Bounds | None:
     if not isinstance(written, NumberSpelling) or written.places is None or not domain.span:
         return None
     step, round_steps = Decimal(1).scaleb(-written.places), domain.stepped()
-    whole = not EXACT.remainder(Decimal(domain.span), step)
-    if not whole or EXACT.divide(Decimal(domain.span), step) >= _MOST_POINTS:
+    is_divisible = not EXACT.remainder(Decimal(domain.span), step)
+    if not is_divisible or EXACT.divide(Decimal(domain.span), step) >= _MOST_POINTS:
         return None
     if round_steps is not None and Decimal(round_steps.step or 0) <= step:
         return None
@@ -316,14 +316,14 @@ def codes_in(axis: Axis, rows: pa.Table) -> NDArray[np.int32]:
 def codes_of(axis: Axis, values: pa.ChunkedArray) -> NDArray[np.int32]:
     """The codes of values that are all on the axis; as drawn, with missing values for NaN."""
     if isinstance(axis, Listed):
-        found = pc.index_in(values.cast(axis.values.type), value_set=axis.values)
-        return np.asarray(found.combine_chunks(), dtype=np.int32)
+        codes = pc.index_in(values.cast(axis.values.type), value_set=axis.values)
+        return np.asarray(codes.combine_chunks(), dtype=np.int32)
     grid = axis.fine if isinstance(axis, Bins) else axis
     missing = np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool)
-    places = _points(grid, values)
+    points = _points(grid, values)
     if isinstance(axis, Bins):
-        places = np.searchsorted(axis.starts, places, "right") - 1
-    return np.where(missing, axis.points, places).astype(np.int32)
+        points = np.searchsorted(axis.starts, points, "right") - 1
+    return np.where(missing, axis.points, points).astype(np.int32)
 
 
 def _points(grid: Grid, values: pa.ChunkedArray) -> IntArray:
@@ -336,7 +336,9 @@ def _points(grid: Grid, values: pa.ChunkedArray) -> IntArray:
         return np.clip(np.rint(steps), 0, grid.points - 1).astype(np.int64)
     if grid.kind is Kind.DATE:
         values, low = values.cast(pa.int32()), low.toordinal() - _EPOCH
-    whole = np.asarray(values.cast(pa.int64()).fill_null(int(low)), dtype=np.int64)
+    integers = np.asarray(values.cast(pa.int64()).fill_null(int(low)), dtype=np.int64)
     # Distances may need 64 bits without a sign, as where points are decoded.
-    distances = whole.astype(np.uint64) - np.full(len(whole), int(low) % 2**64, dtype=np.uint64)
+    distances = integers.astype(np.uint64) - np.full(
+        len(integers), int(low) % 2**64, dtype=np.uint64
+    )
     return (distances // np.uint64(int(step))).astype(np.int64)

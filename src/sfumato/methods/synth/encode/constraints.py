@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.synth.encode.encoding import Encoding
-    from sfumato.methods.synth.measurement_log import Set
+    from sfumato.methods.synth.measurement_log import ColumnSet
     from sfumato.privacy.noise.entropy import Entropy
 
     Allowed = NDArray[np.bool_]
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 _MOST_CELLS = 1 << 16
 
 
-def possible_codes(encoding: Encoding) -> dict[Set, Allowed]:
+def possible_codes(encoding: Encoding) -> dict[ColumnSet, Allowed]:
     """Of sets of axes that a constraint ties, which combinations of codes are possible.
 
     A combination of bins is, where one of their values' is. Large tables are left to repairs.
     """
-    found: dict[Set, Allowed] = {}
+    possible: dict[ColumnSet, Allowed] = {}
     for axes, allowed in _constrained(encoding):
-        places = [encoding.axes.index(axis) for axis in axes]
-        order = np.argsort(places)
-        key = tuple(places[place] for place in order.tolist())
-        found[key] = found.get(key, np.True_) & allowed.transpose(order)
-    return {places: allowed for places, allowed in found.items() if not allowed.all()}
+        positions = [encoding.axes.index(axis) for axis in axes]
+        order = np.argsort(positions)
+        key = tuple(positions[index] for index in order.tolist())
+        possible[key] = possible.get(key, np.True_) & allowed.transpose(order)
+    return {tied: allowed for tied, allowed in possible.items() if not allowed.all()}
 
 
 def _constrained(encoding: Encoding) -> Iterator[tuple[Sequence[Axis], Allowed]]:
     axes = {axis.column: axis for axis in encoding.axes}
     for declared in encoding.schema.constraints:
-        match one := declared.among(axes):
+        match constraint := declared.among(axes):
             case OrderedColumns(columns=columns):
                 for lower, upper in _neighbours(columns, encoding.schema):
                     if _fits([axes[lower], axes[upper]]):
@@ -67,7 +67,7 @@ def _constrained(encoding: Encoding) -> Iterator[tuple[Sequence[Axis], Allowed]]
             case ImpossibleCombination(columns=columns):
                 tied = [axes[name] for name in columns]
                 if _fits(tied):
-                    having = [_wholly(axes[name], values) for name, values in one.cells]
+                    having = [_wholly(axes[name], values) for name, values in constraint.cells]
                     yield tied, ~reduce(np.logical_and.outer, having)
             case _:
                 pass
@@ -75,8 +75,8 @@ def _constrained(encoding: Encoding) -> Iterator[tuple[Sequence[Axis], Allowed]]
 
 def _neighbours(columns: Sequence[str], schema: Schema) -> Iterator[tuple[str, str]]:
     """The pairs of an order with nothing in between that is always there: all else follows."""
-    for (place, lower), (behind, upper) in combinations(enumerate(columns), 2):
-        if all(schema.column(name).nullable for name in columns[place + 1 : behind]):
+    for (index, lower), (later_index, upper) in combinations(enumerate(columns), 2):
+        if all(schema.column(name).nullable for name in columns[index + 1 : later_index]):
             yield lower, upper
 
 
@@ -86,10 +86,12 @@ def _fits(axes: Sequence[Axis]) -> bool:
 
 def _in_order(lower: Axis, upper: Axis) -> tuple[Sequence[Axis], Allowed]:
     low, high = _ends(lower)[0], _ends(upper)[1]
-    missing = [np.asarray(pc.is_null(one, nan_is_null=True), dtype=bool) for one in (low, high)]
+    missing = [
+        np.asarray(pc.is_null(values, nan_is_null=True), dtype=bool) for values in (low, high)
+    ]
     if pa.types.is_date(low.type):
         low, high = low.cast(pa.int32()), high.cast(pa.int32())
-    first, second = (np.nan_to_num(np.asarray(one.fill_null(0))) for one in (low, high))
+    first, second = (np.nan_to_num(np.asarray(values.fill_null(0))) for values in (low, high))
     allowed = np.less_equal.outer(first, second) | np.logical_or.outer(*missing)
     return (lower, upper), allowed
 
@@ -97,7 +99,7 @@ def _in_order(lower: Axis, upper: Axis) -> tuple[Sequence[Axis], Allowed]:
 def _wholly(axis: Axis, values: Sequence[Scalar]) -> Allowed:
     """Which codes stand for one of some values and for nothing else."""
     low, high = _ends(axis)
-    listed = [float(one) if pa.types.is_floating(low.type) else one for one in values]  # type: ignore[arg-type]
+    listed = [float(value) if pa.types.is_floating(low.type) else value for value in values]  # type: ignore[arg-type]
     alone = np.asarray(pc.equal(low, high).fill_null(False), dtype=bool)
     among = np.asarray(pc.is_in(low, value_set=pa.array(listed, low.type)), dtype=bool)
     return np.asarray(alone & among, dtype=bool)
@@ -126,33 +128,33 @@ class NeverTogether:
 
     def broken(self, table: pa.Table) -> Broken:
         """Which rows have the combination."""
-        return self._have(table, [*self._cells])
+        return self._matches(table, [*self._cells])
 
     def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:  # noqa: ARG002
-        """The table with the last column taken from rows that agree in all others of it."""
-        *others, last = self._cells
-        agree = self._have(table, others)
-        forbidden = self._have(table, [last])
+        """The table with the last column take_values from rows that agree in all others of it."""
+        *other_cells, last = self._cells
+        agree = self._matches(table, other_cells)
+        forbidden = self._matches(table, [last])
         source = np.arange(table.num_rows)
         donors = np.flatnonzero(agree & ~forbidden)
         rows = np.flatnonzero(agree & forbidden)
         if len(donors) and len(rows):
-            source[rows] = donors[_evenly(len(donors), len(rows), entropy)]
-        return taken(table, [last[0]], source)
+            source[rows] = donors[_uniform(len(donors), len(rows), entropy)]
+        return take_values(table, [last[0]], source)
 
-    def _have(self, table: pa.Table, cells: Sequence[tuple[str, tuple[object, ...]]]) -> Broken:
-        have = np.ones(table.num_rows, dtype=bool)
+    def _matches(self, table: pa.Table, cells: Sequence[tuple[str, tuple[object, ...]]]) -> Broken:
+        matching = np.ones(table.num_rows, dtype=bool)
         for name, values in cells:
             column = table.column(name)
             real = pa.types.is_floating(column.type)
-            listed = [float(one) if real else one for one in values]  # type: ignore[arg-type]
-            one_of = pa.array(listed, column.type)
-            have &= np.asarray(pc.is_in(column, value_set=one_of), dtype=bool)
-        return have
+            listed = [float(value) if real else value for value in values]  # type: ignore[arg-type]
+            listed_values = pa.array(listed, column.type)
+            matching &= np.asarray(pc.is_in(column, value_set=listed_values), dtype=bool)
+        return matching
 
 
 class InOrder:
-    """Where a value is above a later column's, that one is taken from rows where it is not.
+    """Where a value is above a later column's, that one is take_values from rows where it is not.
 
     Every pair is looked at: a value between two may be missing. What is repaired is not touched
     again: pairs come by their upper column.
@@ -161,7 +163,7 @@ class InOrder:
     def __init__(self, constraint: OrderedColumns) -> None:
         names = constraint.columns
         self._pairs = [
-            (lower, upper) for place, upper in enumerate(names) for lower in reversed(names[:place])
+            (lower, upper) for index, upper in enumerate(names) for lower in reversed(names[:index])
         ]
 
     def broken(self, table: pa.Table) -> Broken:
@@ -173,7 +175,7 @@ class InOrder:
         return out
 
     def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:
-        """The table with upper values taken from the same bin if possible, else from any."""
+        """The table with upper values take_values from the same bin if possible, else from any."""
         anywhere = np.zeros(table.num_rows, dtype=np.int64)
         for lower, upper in self._pairs:
             for bins in (codes.get(upper, anywhere), anywhere):
@@ -195,7 +197,7 @@ class InOrder:
         rows, first, room = rows[room > 0], first[room > 0], room[room > 0]
         source = np.arange(table.num_rows)
         source[rows] = donors[first + uniform_below(room, entropy)]
-        return taken(table, [upper], source)
+        return take_values(table, [upper], source)
 
 
 class Determined:
@@ -214,8 +216,8 @@ class Determined:
         source, _, rows, settled = self._settled(table)
         self._known = rows.take(pa.array(settled))
         for name in self._determined:
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, rows.column(name).take(pa.array(source)))
+            position = table.column_names.index(name)
+            table = table.set_column(position, name, rows.column(name).take(pa.array(source)))
         return table
 
     def _settled(self, table: pa.Table) -> tuple[IntArray, Broken, pa.Table, IntArray]:
@@ -226,12 +228,12 @@ class Determined:
             rows = pa.concat_tables([self._known, rows])
         keys, values = _numbers(rows, self._given), _numbers(rows, self._determined)
         width = int(values.max(initial=0)) + 1
-        pairs, firsts, which = np.unique(
+        pairs, firsts, pair_of_row = np.unique(
             keys * width + values, return_index=True, return_inverse=True
         )
         weights = np.ones(rows.num_rows)
         weights[:known] = rows.num_rows
-        votes = np.bincount(which, weights=weights, minlength=len(pairs))
+        votes = np.bincount(pair_of_row, weights=weights, minlength=len(pairs))
         order = np.lexsort((pairs, -votes, pairs // width))
         new = np.diff(pairs[order] // width, prepend=-1) != 0
         settled = firsts[order][new]
@@ -242,11 +244,11 @@ class Determined:
 Repair = NeverTogether | InOrder | Determined
 
 
-def taken(table: pa.Table, names: Sequence[str], source: IntArray) -> pa.Table:
-    """The table with some columns taken from other rows."""
+def take_values(table: pa.Table, names: Sequence[str], source: IntArray) -> pa.Table:
+    """The table with some columns take_values from other rows."""
     for name in names:
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, table.column(name).take(pa.array(source)))
+        position = table.column_names.index(name)
+        table = table.set_column(position, name, table.column(name).take(pa.array(source)))
     return table
 
 
@@ -275,13 +277,13 @@ def _numbers(table: pa.Table, names: Sequence[str]) -> IntArray:
 def _ranks(table: pa.Table, lower: str, upper: str) -> tuple[IntArray, IntArray, Broken]:
     """Two columns' values as ranks among both, and where both have one."""
     columns = [table.column(name) for name in (lower, upper)]
-    missing = [np.asarray(pc.is_null(one, nan_is_null=True), dtype=bool) for one in columns]
+    missing = [np.asarray(pc.is_null(column, nan_is_null=True), dtype=bool) for column in columns]
     if pa.types.is_date(columns[0].type):
-        columns = [one.cast(pa.int32()) for one in columns]
-    values = np.concatenate([np.nan_to_num(np.asarray(one.fill_null(0))) for one in columns])
+        columns = [column.cast(pa.int32()) for column in columns]
+    values = np.concatenate([np.nan_to_num(np.asarray(column.fill_null(0))) for column in columns])
     ranks = np.unique(values, return_inverse=True)[1].astype(np.int64)
     return ranks[: table.num_rows], ranks[table.num_rows :], ~(missing[0] | missing[1])
 
 
-def _evenly(limit: int, size: int, entropy: Entropy) -> IntArray:
+def _uniform(limit: int, size: int, entropy: Entropy) -> IntArray:
     return uniform_below(np.full(size, limit), entropy)

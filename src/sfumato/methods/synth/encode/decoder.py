@@ -22,7 +22,7 @@ from sfumato.methods.synth.encode.constraints import (
     InOrder,
     NeverTogether,
     repeats,
-    taken,
+    take_values,
 )
 from sfumato.methods.synth.encode.identifiers import free_keys, room
 from sfumato.privacy.noise.selection import uniform_integers
@@ -64,13 +64,13 @@ class RowDecoder:
         self._repeating = set(linked)
         """Identifiers that are those of rows of another table, which several rows may share."""
         self._linked: Mapping[str, pa.Array] | None = None
-        self.kept = np.zeros(0, dtype=bool)
+        self.kept_rows = np.zeros(0, dtype=bool)
         measured = {axis.column for axis in encoding.axes}
         self._repairs: list[tuple[str, Repair]] = []
         self._keys: list[tuple[str, tuple[str, ...]]] = []
         self._seen: dict[tuple[str, ...], pa.Table] = {}
-        for one in encoding.schema.constraints:
-            self._enlist(one, measured)
+        for constraint in encoding.schema.constraints:
+            self._enlist(constraint, measured)
         self.changed = {name: 0 for name, _ in (*self._repairs, *self._keys)}
         self.replaced = 0
         self.left_out = 0
@@ -79,14 +79,14 @@ class RowDecoder:
         # A key may have columns that are made up.
         key = isinstance(declared, UniqueKey) and not self._lacks(declared.columns)
         match declared if key else declared.among(measured):
-            case ImpossibleCombination() as one:
-                self._repairs.append((describe(one), NeverTogether(one)))
-            case OrderedColumns() as one:
-                self._repairs.append((describe(one), InOrder(one)))
-            case FunctionalDependency() as one:
-                self._repairs.insert(0, (describe(one), Determined(one)))
-            case UniqueKey(columns=columns) as one if not self._always_new(columns):
-                self._keys.append((describe(one), columns))
+            case ImpossibleCombination() as constraint:
+                self._repairs.append((describe(constraint), NeverTogether(constraint)))
+            case OrderedColumns() as constraint:
+                self._repairs.append((describe(constraint), InOrder(constraint)))
+            case FunctionalDependency() as constraint:
+                self._repairs.insert(0, (describe(constraint), Determined(constraint)))
+            case UniqueKey(columns=columns) as constraint if not self._always_new(columns):
+                self._keys.append((describe(constraint), columns))
             case _:
                 pass
 
@@ -95,7 +95,7 @@ class RowDecoder:
 
     def _always_new(self, columns: Sequence[str]) -> bool:
         """Whether a column of a key never has the same identifier twice."""
-        new = {one.name for one in self._encoding.invented if room(one) is None}
+        new = {column.name for column in self._encoding.invented if room(column) is None}
         return not (new - self._repeating).isdisjoint(columns)
 
     def rows(
@@ -117,19 +117,19 @@ class RowDecoder:
             table = self._different(table, name, columns)
         if self._keys:
             table = self._mended(table, {})  # another key may have broken what was whole
-        whole = self._whole(table)
+        complete = self._complete(table)
         broken = self._broken(table)
         for _, columns in self._keys:
-            broken |= self._repeated(whole, columns)
+            broken |= self._repeated(complete, columns)
         self.left_out += int(broken.sum())
-        self.kept = ~broken
-        whole = whole.filter(pa.array(self.kept))
+        self.kept_rows = ~broken
+        complete = complete.filter(pa.array(self.kept_rows))
         for _, columns in self._keys:
-            self._seen[columns] = self._with_earlier(whole, columns)
+            self._seen[columns] = self._with_earlier(complete, columns)
         self._made += table.num_rows
-        return whole
+        return complete
 
-    def _whole(self, table: pa.Table) -> pa.Table:
+    def _complete(self, table: pa.Table) -> pa.Table:
         measured = dict(zip(table.column_names, table.columns, strict=True))
         return self._encoding.table(measured, self._made, table.num_rows, self._linked)
 
@@ -149,7 +149,7 @@ class RowDecoder:
             source = np.arange(table.num_rows)
             source[rows] = donors[uniform_integers(len(donors), len(rows), self._entropy)]
             self.replaced += len(rows)
-            table = taken(table, table.column_names, source)
+            table = take_values(table, table.column_names, source)
         return table
 
     def _mended(self, table: pa.Table, bins: Codes) -> pa.Table:
@@ -166,10 +166,17 @@ class RowDecoder:
 
     def _different(self, table: pa.Table, name: str, columns: tuple[str, ...]) -> pa.Table:
         """The table with the last measured column of a key drawn anew where the key repeats."""
-        axis = next((one for one in reversed(self._encoding.axes) if one.column in columns), None)
+        axis = next(
+            (
+                candidate
+                for candidate in reversed(self._encoding.axes)
+                if candidate.column in columns
+            ),
+            None,
+        )
         for _ in range(_TRIES if axis is not None else 0):
             assert axis is not None
-            rows = np.flatnonzero(self._repeated(self._whole(table), columns))
+            rows = np.flatnonzero(self._repeated(self._complete(table), columns))
             if not len(rows):
                 break
             present = axis.points if isinstance(axis, Grid) else axis.size - axis.values.null_count
@@ -178,16 +185,16 @@ class RowDecoder:
             source = np.arange(table.num_rows)
             source[rows] = table.num_rows + np.arange(len(rows))
             held = pa.chunked_array([*table.column(axis.column).chunks, fresh])
-            place = table.column_names.index(axis.column)
-            table = table.set_column(place, axis.column, held.take(pa.array(source)))
+            position = table.column_names.index(axis.column)
+            table = table.set_column(position, axis.column, held.take(pa.array(source)))
             self.changed[name] += len(rows)
         return self._with_free_keys(table, columns)
 
     def _with_free_keys(self, table: pa.Table, columns: tuple[str, ...]) -> pa.Table:
         """The table with any key that is free where the key repeats still."""
-        whole = self._whole(table)
-        rows = np.flatnonzero(self._repeated(whole, columns))
-        taken_keys = self._with_earlier(whole, columns)
+        complete = self._complete(table)
+        rows = np.flatnonzero(self._repeated(complete, columns))
+        taken_keys = self._with_earlier(complete, columns)
         if not len(rows):
             return table
         free = free_keys(self._encoding, columns, taken_keys, len(rows), self._entropy)
@@ -197,30 +204,34 @@ class RowDecoder:
         source[rows[: free.num_rows]] = table.num_rows + np.arange(free.num_rows)
         for name in columns:
             held = pa.chunked_array([*table.column(name).chunks, *free.column(name).chunks])
-            place = table.column_names.index(name)
-            table = table.set_column(place, name, held.take(pa.array(source)))
+            position = table.column_names.index(name)
+            table = table.set_column(position, name, held.take(pa.array(source)))
         return table
 
-    def _repeated(self, whole: pa.Table, columns: tuple[str, ...]) -> Broken:
-        earlier = self._with_earlier(whole, columns)
-        return repeats(earlier, columns)[earlier.num_rows - whole.num_rows :]
+    def _repeated(self, complete: pa.Table, columns: tuple[str, ...]) -> Broken:
+        earlier = self._with_earlier(complete, columns)
+        return repeats(earlier, columns)[earlier.num_rows - complete.num_rows :]
 
-    def _with_earlier(self, whole: pa.Table, columns: tuple[str, ...]) -> pa.Table:
-        keys = whole.select(columns)
+    def _with_earlier(self, complete: pa.Table, columns: tuple[str, ...]) -> pa.Table:
+        keys = complete.select(columns)
         return pa.concat_tables([self._seen[columns], keys]) if columns in self._seen else keys
 
 
-def unkept(encoding: Encoding) -> list[str]:
+def lost_constraints(encoding: Encoding) -> list[str]:
     """What cannot be kept of constraints, in a sentence or none: columns of them are not drawn."""
-    table, drawn = {one.name for one in encoding.kept}, {*encoding.names}
+    table, drawn = {column.name for column in encoding.output_columns}, {*encoding.names}
     lost = []
-    for one in encoding.schema.constraints:
-        there = table.intersection(one.columns)
-        kept = table.issuperset(one.columns) if isinstance(one, UniqueKey) else there <= drawn
-        if there and (not kept or one.among(there) is None):
-            lost.append(describe(one))
-    said = f"Not kept, as columns of it are left out or made up: {'; '.join(lost)}."
-    return [said] if lost else []
+    for constraint in encoding.schema.constraints:
+        present = table.intersection(constraint.columns)
+        is_kept = (
+            table.issuperset(constraint.columns)
+            if isinstance(constraint, UniqueKey)
+            else present <= drawn
+        )
+        if present and (not is_kept or constraint.among(present) is None):
+            lost.append(describe(constraint))
+    sentence = f"Not kept, as columns of it are left out or made up: {'; '.join(lost)}."
+    return [sentence] if lost else []
 
 
 def _differing(before: pa.Table, after: pa.Table) -> int:
@@ -228,7 +239,9 @@ def _differing(before: pa.Table, after: pa.Table) -> int:
     differ = np.zeros(before.num_rows, dtype=bool)
     for old, new in zip(before.columns, after.columns, strict=True):
         if old is not new:
-            same = pc.equal(old, new).fill_null(False)
-            gone = pc.and_(pc.is_null(old, nan_is_null=True), pc.is_null(new, nan_is_null=True))
-            differ |= ~np.asarray(pc.or_(same, gone), dtype=bool)
+            equal = pc.equal(old, new).fill_null(False)
+            both_missing = pc.and_(
+                pc.is_null(old, nan_is_null=True), pc.is_null(new, nan_is_null=True)
+            )
+            differ |= ~np.asarray(pc.or_(equal, both_missing), dtype=bool)
     return int(differ.sum())

@@ -39,30 +39,32 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-OTHER = "other"
+OTHER_VALUE = "other"
 
 
 @dataclass(frozen=True)
 class Discovered(Listed):
     """An axis of discovered values, the rest as one value behind them, and NULL."""
 
-    rest: str
+    remainder: str
 
     @classmethod
-    def of(cls, column: Column, found: Sequence[str]) -> Discovered:
+    def of(cls, column: Column, values: Sequence[str]) -> Discovered:
         """The axis of a column of which these values were discovered."""
-        rest = untaken(OTHER, found)
-        values = pa.array([*found, rest, *([None] if column.nullable else [])], pa.string())
-        return cls(column.name, values, declared=True, rest=rest)
+        remainder = untaken(OTHER_VALUE, values)
+        all_values = pa.array(
+            [*values, remainder, *([None] if column.nullable else [])], pa.string()
+        )
+        return cls(column.name, all_values, declared=True, remainder=remainder)
 
     def code(self) -> exp.Expr:
         """The SQL of a discovered value itself, and of the rest for all others."""
         value = exp.column(self.column, quoted=True)
-        found = self.values.drop_null().to_pylist()[:-1]
+        listed = self.values.drop_null().to_pylist()[:-1]
         case = exp.case().when(value.is_(exp.Null()), exp.Null())
-        if found:
-            case = case.when(value.isin(*map(exp.convert, found)), value.copy())
-        return exp.cast(case.else_(exp.convert(self.rest)), "TEXT")
+        if listed:
+            case = case.when(value.isin(*map(exp.convert, listed)), value.copy())
+        return exp.cast(case.else_(exp.convert(self.remainder)), "TEXT")
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,14 @@ class KeyDiscovery:
     @property
     def mechanism(self) -> ThresholdKeys:
         """What each column is discovered by."""
-        noise = self.spending.noise(count_sensitivity(self._once, grouped=True), 1 / self._parts)
+        noise = self.spending.noise(
+            count_sensitivity(self._once, grouped=True), 1 / self._column_count
+        )
         return ThresholdKeys(
-            noise=noise, delta=self.delta / self._parts, max_groups=1, relation=self.unit.relation
+            noise=noise,
+            delta=self.delta / self._column_count,
+            max_groups=1,
+            relation=self.unit.relation,
         )
 
     @property
@@ -100,18 +107,18 @@ class KeyDiscovery:
         self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
     ) -> Mapping[str, tuple[str, ...]]:
         """The values discovered in each column, in their own order."""
-        found = {}
+        values_by_column = {}
         for column in self.columns:
             value = exp.column(column.name, quoted=True)
             short = exp.Length(this=value) <= exp.convert(column.characters)
             counts = count(engine, table, [column.name], where=short, unit=self._once, salt=salt)
             released = self.mechanism.sample(counts.counts, entropy)
-            kept = counts.axes[0].decode(counts.codes[0][released.positions])
-            found[column.name] = tuple(kept.to_pylist())
-        return found
+            frequent = counts.axes[0].decode(counts.codes[0][released.positions])
+            values_by_column[column.name] = tuple(frequent.to_pylist())
+        return values_by_column
 
     @property
-    def _parts(self) -> Fraction:
+    def _column_count(self) -> Fraction:
         return Fraction(len(self.columns))
 
     @property
@@ -148,32 +155,32 @@ class QuantileBins:
     @cached_property
     def choices(self) -> tuple[Quantiles, ...]:
         """What each column's ends are found by."""
-        ranks = tuple(Fraction(place, self.bins) for place in range(1, self.bins))
-        part = self.spending.scaled(Fraction(1, len(self.grids)))
-        price = Price(epsilon=part.epsilon, rho=part.rho)
-        asked = (
+        ranks = tuple(Fraction(rank, self.bins) for rank in range(1, self.bins))
+        portion = self.spending.scaled(Fraction(1, len(self.grids)))
+        price = Price(epsilon=portion.epsilon, rho=portion.rho)
+        requests = (
             Request(dataset="", axes=(grid,), unit=self.unit, price=price) for grid in self.grids
         )
-        return tuple(Quantiles(one, ranks, part) for one in asked)
+        return tuple(Quantiles(request, ranks, portion) for request in requests)
 
     @property
     def event(self) -> Composed:
         """What all columns cost together."""
-        return Composed(tuple(one.event for one in self.choices))
+        return Composed(tuple(quantiles.event for quantiles in self.choices))
 
     def run(
         self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
     ) -> Mapping[str, tuple[int, ...]]:
         """The first points of each column's bins."""
         counter = BoundedCounter(engine, table, self.grids, self.unit, salt)
-        return self.found(counter, entropy)
+        return self.find(counter, entropy)
 
-    def found(self, counter: Counter, entropy: Entropy) -> dict[str, tuple[int, ...]]:
+    def find(self, counter: Counter, entropy: Entropy) -> dict[str, tuple[int, ...]]:
         """The same of what a counter has."""
         starts = {}
-        for grid, one in zip(self.grids, self.choices, strict=True):
+        for grid, quantiles in zip(self.grids, self.choices, strict=True):
             counts = counter.of([grid.column])
-            ends = one.choose(counts.codes[0], counts.counts, entropy)
+            ends = quantiles.choose(counts.codes[0], counts.counts, entropy)
             starts[grid.column] = starts_of(ends, grid.points)
         return starts
 
@@ -181,10 +188,10 @@ class QuantileBins:
 def starts_of(ends: IntArray, points: int) -> tuple[int, ...]:
     """Where bins begin that end with these points; a point that ends several is one alone."""
     alone = ends[1:][np.diff(ends) == 0]
-    found = np.unique(np.concatenate(([0], ends + 1, alone)))
-    return tuple(found[found < points].tolist())
+    starts = np.unique(np.concatenate(([0], ends + 1, alone)))
+    return tuple(starts[starts < points].tolist())
 
 
-def evenly(points: int) -> tuple[int, ...]:
+def even_starts(points: int) -> tuple[int, ...]:
     """Bins as if every point had as many rows: what is supposed before anything is paid."""
-    return tuple(place * points // BINS for place in range(BINS))
+    return tuple(index * points // BINS for index in range(BINS))

@@ -29,8 +29,13 @@ from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.names import quoted, suggestion, untaken
 from sfumato.errors import ParameterError, SourceError, option
 from sfumato.methods.synth.encode.axes import Bins, Weekdays, on_grid, starts
-from sfumato.methods.synth.encode.discovery import Discovered, KeyDiscovery, QuantileBins, evenly
-from sfumato.methods.synth.encode.identifiers import can_be_faked, fakes
+from sfumato.methods.synth.encode.discovery import (
+    Discovered,
+    KeyDiscovery,
+    QuantileBins,
+    even_starts,
+)
+from sfumato.methods.synth.encode.identifiers import can_be_numbered, running_identifiers
 from sfumato.privacy.accounting.price import Price
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -52,7 +57,7 @@ MOST_BINS = 64
 """Up to so many points of a grid are counted one by one, and into so many bins more are put."""
 _MOST_CUTS = 1 << 16
 
-_PART, _QUANTILES_PART, _MOST_PARTS = Fraction(1, 20), Fraction(1, 10), Fraction(1, 4)
+_DISCOVERY_SHARE, _QUANTILES_SHARE, _MAX_SHARE = Fraction(1, 20), Fraction(1, 10), Fraction(1, 4)
 """The share of the charge that discovery takes for a column, that quantiles do, and all at most."""
 
 
@@ -61,21 +66,21 @@ class PaidBefore(NamedTuple):
 
     discovery: KeyDiscovery | None
     bins: QuantileBins | None
-    rest: Price
+    remaining: Price
     """What is left for all else."""
 
     @property
     def events(self) -> tuple[Event, ...]:
         """What it costs."""
-        return tuple(one.event for one in (self.discovery, self.bins) if one is not None)
+        return tuple(step.event for step in (self.discovery, self.bins) if step is not None)
 
     def run(
         self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
     ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]]:
         """The values and the ends of bins that are found."""
         where = engine, table, salt, entropy
-        found = {} if self.discovery is None else self.discovery.run(*where)
-        return found, {} if self.bins is None else self.bins.run(*where)
+        values = {} if self.discovery is None else self.discovery.run(*where)
+        return values, {} if self.bins is None else self.bins.run(*where)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Encoding:
     without: tuple[str, ...] = ()
     """Columns that are left out, by name."""
     most_bins: int = MOST_BINS
-    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    discovered_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The values that were discovered, once they were."""
     by_quantiles: tuple[str, ...] = ()
     """Columns whose bins are to hold about equally many rows."""
@@ -115,42 +120,46 @@ class Encoding:
         _ = self._weekdays  # what cannot be measured is refused at once
 
     @cached_property
-    def kept(self) -> tuple[Column, ...]:
+    def output_columns(self) -> tuple[Column, ...]:
         """The columns of the rows that will be drawn, in the table's order."""
-        return tuple(one for one in self.schema.columns if one.name not in self.without)
+        return tuple(column for column in self.schema.columns if column.name not in self.without)
 
     @cached_property
     def invented(self) -> tuple[Column, ...]:
         """The columns of identifiers, the person's among them, which are made up."""
         person = self.schema.unit.column
         return tuple(
-            one
-            for one in self.kept
-            if (one.role is Role.IDENTIFIER or one.name == person) and can_be_faked(one)
+            column
+            for column in self.output_columns
+            if (column.role is Role.IDENTIFIER or column.name == person) and can_be_numbered(column)
         )
 
     @cached_property
     def open(self) -> tuple[Column, ...]:
         """The columns of texts whose values have to be discovered."""
         return tuple(
-            one
-            for one in self.kept
-            if one.kind is Kind.TEXT and one.public_domain is None and one not in self.invented
+            column
+            for column in self.output_columns
+            if column.kind is Kind.TEXT
+            and column.public_domain is None
+            and column not in self.invented
         )
 
     @cached_property
     def measured(self) -> tuple[Column, ...]:
         """The columns whose values are declared."""
-        return tuple(one for one in self.kept if one not in (*self.invented, *self.open))
+        return tuple(
+            column for column in self.output_columns if column not in (*self.invented, *self.open)
+        )
 
     @cached_property
     def _fixed(self) -> dict[str, Axis]:
-        return {one.name: self._axis(one) for one in self.measured}
+        return {column.name: self._axis(column) for column in self.measured}
 
     @cached_property
     def _weekdays(self) -> dict[str, Weekdays]:
         """The axes of days of the week, by the names of their columns."""
-        taken, found = [one.name for one in self.schema.columns], {}
+        used_names, weekdays = [column.name for column in self.schema.columns], {}
         daily = {name: axis.fine for name, axis in self._fixed.items() if isinstance(axis, Bins)
                  and axis.kind is Kind.DATE and axis.bounds.grid_step == 1}  # fmt: skip
         for name in self.weekdays:
@@ -161,15 +170,15 @@ class Encoding:
                     f"within bounds of more than {self.most_bins} days, each of which may occur; "
                     f"{suggestion(name, daily)}",
                 )
-            found[name] = Weekdays.of(daily[name], untaken(f"{name}.weekday", taken))
-        return found
+            weekdays[name] = Weekdays.of(daily[name], untaken(f"{name}.weekday", used_names))
+        return weekdays
 
     @property
     def names(self) -> list[str]:
         """The names of all that is measured, once it is discovered, in the table's order."""
-        names = (one.name for one in self.kept if one not in self.invented)
-        beside = {name: [axis.column] for name, axis in self._weekdays.items()}
-        return [name for one in names for name in (one, *beside.get(one, ()))]
+        names = (column.name for column in self.output_columns if column not in self.invented)
+        weekdays = {name: [axis.column] for name, axis in self._weekdays.items()}
+        return [axis for name in names for axis in (name, *weekdays.get(name, ()))]
 
     @property
     def declared_axes(self) -> tuple[Axis, ...]:
@@ -180,58 +189,62 @@ class Encoding:
     def axes(self) -> tuple[Axis, ...]:
         """The axes to be measured, in the table's order; open columns need `discovered` before."""
         axes: list[Axis] = []
-        for column in self.kept:
+        for column in self.output_columns:
             if column in self.open:
-                axes.append(Discovered.of(column, self.found[column.name]))
+                axes.append(Discovered.of(column, self.discovered_values[column.name]))
             elif column.name in self._fixed:
                 axes += self._axes_of(column.name)
         return tuple(axes)
 
     def _axes_of(self, name: str) -> list[Axis]:
-        return [one[name] for one in (self._fixed, self._weekdays) if name in one]
+        return [axes[name] for axes in (self._fixed, self._weekdays) if name in axes]
 
     @property
     def rows(self) -> int | None:
         """How many rows the schema declares, if it does."""
-        declared_rows = (one for one in self.schema.constraints if isinstance(one, DeclaredRows))
-        return next((one.rows for one in declared_rows), None)
+        declared_rows = (
+            constraint
+            for constraint in self.schema.constraints
+            if isinstance(constraint, DeclaredRows)
+        )
+        return next((constraint.rows for constraint in declared_rows), None)
 
     def paid(self, price: Price, among: Collection[str] | None = None) -> PaidBefore:
         """What is found for parts of the price before anything is measured, and what is left.
 
         Of columns that are not `among` some names, where these are given, it is known already.
         """
-        columns = tuple(one for one in self.open if among is None or one.name in among)
-        grids = tuple(one for one in self._grids if among is None or one.column in among)
-        texts, ends = len(columns) * _PART, len(grids) * _QUANTILES_PART
+        columns = tuple(column for column in self.open if among is None or column.name in among)
+        grids = tuple(grid for grid in self._grids if among is None or grid.column in among)
+        texts, ends = len(columns) * _DISCOVERY_SHARE, len(grids) * _QUANTILES_SHARE
         if not texts + ends:
             return PaidBefore(None, None, price)
-        capped = min(_MOST_PARTS / (texts + ends), Fraction(1))
+        capped = min(_MAX_SHARE / (texts + ends), Fraction(1))
         keys = _keys_delta(columns, price) if columns else None
-        whole = spendings(price, conversion=keys)[-1]
-        rest = whole.scaled(1 - capped * (texts + ends))
+        spending = spendings(price, conversion=keys)[-1]
+        remaining = spending.scaled(1 - capped * (texts + ends))
         return PaidBefore(
-            KeyDiscovery(columns, self.schema.unit, whole.scaled(capped * texts), keys)
+            KeyDiscovery(columns, self.schema.unit, spending.scaled(capped * texts), keys)
             if keys
             else None,
-            QuantileBins(grids, self.schema.unit, whole.scaled(capped * ends)) if ends else None,
-            Price(epsilon=rest.epsilon, rho=rest.rho),
+            QuantileBins(grids, self.schema.unit, spending.scaled(capped * ends)) if ends else None,
+            Price(epsilon=remaining.epsilon, rho=remaining.rho),
         )
 
     def discovered(
         self,
-        found: Mapping[str, Sequence[str]],
+        values: Mapping[str, Sequence[str]],
         cuts: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> Encoding:
         """The same plan with the values, and the ends of bins, that were found."""
-        known = {column.name: tuple(found[column.name]) for column in self.open}
-        return replace(self, found=known, cuts=dict(cuts))
+        known = {column.name: tuple(values[column.name]) for column in self.open}
+        return replace(self, discovered_values=known, cuts=dict(cuts))
 
     def columns(
         self, codes: Sequence[NDArray[np.integer]], entropy: Entropy
     ) -> dict[str, pa.Array]:
-        """The values of the measured columns, drawn evenly within each bin."""
-        drawn = {axis.column: one for axis, one in zip(self.axes, codes, strict=True)}
+        """The values of the measured columns, drawn even_starts within each bin."""
+        drawn = {axis.column: axis_codes for axis, axis_codes in zip(self.axes, codes, strict=True)}
         values = {}
         for axis in self.axes:
             week = self._weekdays.get(axis.column)
@@ -244,7 +257,7 @@ class Encoding:
 
     @staticmethod
     def values(axis: Axis, codes: NDArray[np.integer], entropy: Entropy) -> pa.Array:
-        """The values of one axis's codes, drawn evenly within each bin; NaN is missing."""
+        """The values of one axis's codes, drawn even_starts within each bin; NaN is missing."""
         return nan_as_missing(
             axis.spread(codes, entropy) if isinstance(axis, Bins) else axis.decode(codes)
         )
@@ -261,12 +274,18 @@ class Encoding:
         Those that are `linked` to rows of another table are as they are there.
         """
         known = dict(linked or {})
-        made_up = {one.name: fakes(one, first, rows) for one in self.invented
-                   if one.name not in known}  # fmt: skip
+        made_up = {column.name: running_identifiers(column, first, rows) for column in self.invented
+                   if column.name not in known}  # fmt: skip
         arrays = {**measured, **made_up, **known}
-        types = pa.schema([(one.name, STORED[one.kind]) for one in self.kept])
-        spelled = {one.name: one.spelling for one in self.kept if one.spelling is not None}
-        table = pa.Table.from_arrays([arrays[one.name] for one in self.kept], schema=types)
+        types = pa.schema([(column.name, STORED[column.kind]) for column in self.output_columns])
+        spelled = {
+            column.name: column.spelling
+            for column in self.output_columns
+            if column.spelling is not None
+        }
+        table = pa.Table.from_arrays(
+            [arrays[column.name] for column in self.output_columns], schema=types
+        )
         return table.cast(marked(types, spelled))
 
     def _check_cut(self, name: str) -> None:
@@ -275,7 +294,11 @@ class Encoding:
         if column in self.measured and not isinstance(column.public_domain, Values):
             grid = None if column.kind is Kind.BOOLEAN else self._grid(column)
         if grid is None or grid.points <= self.most_bins:
-            finer = [one.name for one in self.measured if self._is_fine(one)]
+            finer = [
+                measured_column.name
+                for measured_column in self.measured
+                if self._is_fine(measured_column)
+            ]
             raise ParameterError(
                 "option_not_applicable",
                 f"Column {quoted(name)} cannot be cut at quantiles: they are for numbers and dates "
@@ -312,7 +335,7 @@ class Encoding:
         if cuts is None:
             return grid
         if column.name in self.by_quantiles:
-            cuts = self.cuts.get(column.name) or evenly(grid.points)
+            cuts = self.cuts.get(column.name) or even_starts(grid.points)
         return Bins(grid.column, grid.kind, grid.bounds, grid.nullable, cuts)
 
     def to_record(self) -> dict[str, Any]:
@@ -320,8 +343,8 @@ class Encoding:
         return {
             "without": list(self.without),
             "most_bins": self.most_bins,
-            "found": {name: list(values) for name, values in self.found.items()},
-            "columns": {one.name: self._described(one) for one in self.kept},
+            "found": {name: list(values) for name, values in self.discovered_values.items()},
+            "columns": {one.name: self._described(one) for one in self.output_columns},
             "quantiles": {name: list(self.cuts.get(name, ())) for name in self.by_quantiles},
             **({"weekdays": list(self.weekdays)} if self.weekdays else {}),
         }
@@ -329,11 +352,11 @@ class Encoding:
     @classmethod
     def from_record(cls, schema: Schema, record: Mapping[str, Any]) -> Encoding:
         """Read what `to_record` wrote, for a schema that declares the same."""
-        found = {name: tuple(values) for name, values in record["found"].items()}
+        values = {name: tuple(texts) for name, texts in record["found"].items()}
         cuts = {name: tuple(starts) for name, starts in record["quantiles"].items()}
         week = tuple(record.get("weekdays", ()))
         without, most = tuple(record["without"]), record["most_bins"]
-        read = cls(schema, without, most, found, (*cuts,), cuts, week)
+        read = cls(schema, without, most, values, (*cuts,), cuts, week)
         if read.to_record() != record:
             raise SourceError(
                 "schema_differs",
@@ -355,7 +378,7 @@ class Encoding:
             ends = {name: _exactly(fact) for name, fact in facts.items()}
             cuts = {"as": "bins", "starts": list(axis.starts)} if isinstance(axis, Bins) else {}
             return {**described, "as": "points", **ends, **cuts}
-        values = [None if one is None else str(one) for one in axis.values.to_pylist()]
+        values = [None if value is None else str(value) for value in axis.values.to_pylist()]
         return {**described, "values": values}
 
 

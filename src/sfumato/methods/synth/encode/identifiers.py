@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-def fakes(column: Column, first: int, rows: int) -> pa.Array:
+def running_identifiers(column: Column, first: int, rows: int) -> pa.Array:
     """Identifiers number `first` and following, none missing; different as long as there is room.
 
     Declared values in their order; else the points of declared bounds; else 1, 2, 3, ..., which as
@@ -45,7 +45,7 @@ def fakes(column: Column, first: int, rows: int) -> pa.Array:
     return pc.utf8_lpad(pa.array(numbers + 1).cast(pa.string()), column.length or 1, "0")
 
 
-def can_be_faked(column: Column) -> bool:
+def can_be_numbered(column: Column) -> bool:
     """Whether running numbers, or declared values one after another, can stand for a column."""
     return isinstance(column.public_domain, Values) or column.kind in (Kind.INTEGER, Kind.TEXT)
 
@@ -67,9 +67,13 @@ _MOST_LISTED = 1 << 20
 
 def key_room(encoding: Encoding) -> int | None:
     """How many rows can have different keys, by what is declared; None if any number can."""
-    keys = [one.columns for one in encoding.schema.constraints if isinstance(one, UniqueKey)]
+    keys = [
+        constraint.columns
+        for constraint in encoding.schema.constraints
+        if isinstance(constraint, UniqueKey)
+    ]
     sizes = [_size(encoding, columns) for columns in keys]
-    return min((one for one in sizes if one is not None), default=None)
+    return min((size for size in sizes if size is not None), default=None)
 
 
 def too_many_for_keys(rows: int, most: int) -> ParameterError:
@@ -82,7 +86,7 @@ def too_many_for_keys(rows: int, most: int) -> ParameterError:
 
 
 def free_keys(
-    encoding: Encoding, columns: Sequence[str], taken: pa.Table, wanted: int, entropy: Entropy
+    encoding: Encoding, columns: Sequence[str], taken: pa.Table, key_count: int, entropy: Entropy
 ) -> pa.Table | None:
     """At most so many keys that none of the taken ones is, at random; None if all are too many."""
     axes = [axis for axis in encoding.axes if axis.column in columns]
@@ -95,7 +99,7 @@ def free_keys(
     )
     both = pa.concat_tables([taken, listed.select(columns).cast(taken.schema)])
     free = np.flatnonzero(~repeats(both, columns)[taken.num_rows :])
-    return listed.take(pa.array(free[permutation(len(free), entropy)[:wanted]]))
+    return listed.take(pa.array(free[permutation(len(free), entropy)[:key_count]]))
 
 
 def _size(encoding: Encoding, columns: Sequence[str]) -> int | None:
@@ -109,7 +113,7 @@ def _size(encoding: Encoding, columns: Sequence[str]) -> int | None:
             return None
         else:
             sizes.append(_values(axes[column.name]))
-    return None if None in sizes else prod(one for one in sizes if one is not None)
+    return None if None in sizes else prod(size for size in sizes if size is not None)
 
 
 def _values(axis: Axis) -> int:

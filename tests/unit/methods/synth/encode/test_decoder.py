@@ -19,7 +19,7 @@ from sfumato.data.schema.constraints import (
 )
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema
-from sfumato.methods.synth.encode.decoder import RowDecoder, unkept
+from sfumato.methods.synth.encode.decoder import RowDecoder, lost_constraints
 from sfumato.methods.synth.encode.encoding import Encoding
 from sfumato.testing.entropy import SeededEntropy
 
@@ -57,7 +57,7 @@ def test_all_constraints_hold_over_all_chunks() -> None:
     rows = pa.concat_tables([one.rows(chunk(500, seed, one)) for seed in range(3)])
     assert rows.num_rows + one.left_out == 1500
     assert one.left_out < 5
-    assert unkept(one._encoding) == []
+    assert lost_constraints(one._encoding) == []
     pregnant = rows.filter(pc.field("pregnant"))
     assert set(pregnant.column("sex").to_pylist()) == {"F"}
     assert rows.group_by(["zip", "city"]).aggregate([]).num_rows == 42
@@ -79,9 +79,11 @@ def test_nothing_to_keep_changes_nothing() -> None:
 def test_columns_that_are_not_there_are_said() -> None:
     one = decoder(CITY, UniqueKey(("bed", "sex")), STAY, without=("zip", "bed"))
     lost = "zip determines city; bed with sex unique"
-    assert unkept(one._encoding) == [f"Not kept, as columns of it are left out or made up: {lost}."]
+    assert lost_constraints(one._encoding) == [
+        f"Not kept, as columns of it are left out or made up: {lost}."
+    ]
     made_up = decoder(OrderedColumns(("id", "zip", "bed")), without=("zip",))
-    assert "id <= zip <= bed" in unkept(made_up._encoding)[0]
+    assert "id <= zip <= bed" in lost_constraints(made_up._encoding)[0]
 
 
 def test_what_follows_for_the_columns_that_are_left_is_kept() -> None:
@@ -92,7 +94,7 @@ def test_what_follows_for_the_columns_that_are_left_is_kept() -> None:
     )
     one = decoder(order, both, without=("id", "pregnant"))
     rows = one.rows(chunk(300, 1, one))
-    assert unkept(one._encoding) == []
+    assert lost_constraints(one._encoding) == []
     assert one.changed.keys() == {"zip <= bed", "city determines sex"}
     assert min(one.changed.values()) > 0
     assert pc.all(pc.less_equal(rows.column("zip"), rows.column("bed"))).as_py()

@@ -56,7 +56,7 @@ def test_the_rest_is_told_apart() -> None:
     assert Discovered.of(TOWN, ["x"]).values.to_pylist() == ["x", "other", None]
     taken = Discovered.of(Column("town", Kind.TEXT, nullable=False), ["Other", "other_2"])
     assert taken.values.to_pylist() == ["Other", "other_2", "other_3"]
-    assert taken.rest == "other_3"
+    assert taken.remainder == "other_3"
 
 
 def test_F30_many_texts_of_one_person_have_the_chance_of_one() -> None:

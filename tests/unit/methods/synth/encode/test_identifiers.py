@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.methods.synth.encode.identifiers import can_be_faked, fakes, room
+from sfumato.methods.synth.encode.identifiers import can_be_numbered, running_identifiers, room
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from sfumato.methods.synth.encode.identifiers import can_be_faked, fakes, room
     ],
 )
 def test_running_on_from_the_ninth(column: Column, wanted: list[object]) -> None:
-    assert fakes(column, 8, 3).to_pylist() == wanted
-    assert fakes(column, 8, 0).to_pylist() == []
+    assert running_identifiers(column, 8, 3).to_pylist() == wanted
+    assert running_identifiers(column, 8, 0).to_pylist() == []
 
 
 def test_what_can_be_made_up() -> None:
-    assert can_be_faked(Column("id", Kind.TEXT))
-    assert not can_be_faked(Column("born", Kind.DATE))
+    assert can_be_numbered(Column("id", Kind.TEXT))
+    assert not can_be_numbered(Column("born", Kind.DATE))
     assert room(Column("id", Kind.TEXT)) is None
     assert room(Column("id", Kind.TEXT, length=2)) == 99

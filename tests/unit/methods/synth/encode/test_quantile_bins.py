@@ -60,7 +60,7 @@ def test_they_are_paid_out_of_the_price(asked: dict[str, Any]) -> None:
     many = Encoding(SCHEMA, by_quantiles=("paid", "born")).paid(price(rho=1, delta="1e-6"))
     assert many.discovery is not None
     assert many.discovery.spending.rho == Fraction(1, 20)
-    assert many.rest.rho == Fraction(3, 4)
+    assert many.remaining.rho == Fraction(3, 4)
 
 
 @pytest.mark.parametrize("name", ["age", "grade", "smoker", "town"])
