@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.methods.synth.encode.identifiers import can_be_numbered, running_identifiers, room
+from sfumato.methods.synth.encode.identifiers import can_be_numbered, room, running_identifiers
 
 
 @pytest.mark.parametrize(
