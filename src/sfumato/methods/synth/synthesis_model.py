@@ -226,10 +226,11 @@ def _chunks(
             return
         if remaining == row_count and vain == _TRIES:
             conditions = " and ".join(f"{name} = {value}" for name, value in fixed.items())
+            subject = f"No rows with {conditions}" if conditions else "No rows"
             raise ParameterError(
                 "given_impossible",
-                f"No rows{conditions and f' with {conditions}'} can be drawn: the constraints of the "
-                "schema exclude them. Give other values.",
+                f"{subject} can be drawn: the constraints of the schema exclude them. "
+                "Give other values.",
             )
 
 
