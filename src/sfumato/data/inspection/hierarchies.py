@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.hierarchy.base import Hierarchy
 
 # Lengths at which texts of equal length with digits count as codes, for which a mask is proposed.
-_CODE_LENGTHS = range(3, 33)
+_MASKED_LENGTHS = range(3, 33)
 
 # Lengths of texts for which a mask is proposed where nothing better fits.
 _LETTERS = range(1, 81)
@@ -31,7 +31,7 @@ _MOST_PLACES = 12
 _RARE, _RARER = 0.02, "rarer values"
 
 # The approximate number of intervals of the smallest width.
-_STEPS_OF_RANGE = 20
+_INTERVALS = 20
 
 
 def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
@@ -45,7 +45,7 @@ def propose(profile: ColumnProfile, kind: Kind) -> Hierarchy:
         return _widths(profile, kind) or _flat(profile, kind) or Removal()
     if profile.warnings:
         return Removal()  # text like dates or numbers: no mask hides them, and a person decides
-    if kind is Kind.TEXT and profile.fixed_length in _CODE_LENGTHS:
+    if kind is Kind.TEXT and profile.fixed_length in _MASKED_LENGTHS:
         texts = [str(value) for value, _ in profile.top]
         if texts and all(_DIGIT.search(text) for text in texts):
             return Mask()
@@ -73,7 +73,7 @@ def _widths(profile: ColumnProfile, kind: Kind) -> Widths | None:
     low, high = finite(profile.minimum), finite(profile.maximum)
     if low is None or high is None or low >= high:
         return None
-    base = round_up((high - low) / _STEPS_OF_RANGE)
+    base = round_up((high - low) / _INTERVALS)
     if kind is Kind.INTEGER:
         base = max(base, Decimal(2))
     elif not -_MOST_PLACES <= base.adjusted() < _MOST_PLACES:

@@ -102,7 +102,7 @@ def _split_words(name: str) -> list[str]:
 # The order in which text is tried as another kind, from narrow to wide.
 _READ_FIRST = (Kind.BOOLEAN, Kind.INTEGER, Kind.REAL, Kind.DATE)
 # Lengths of postal codes.
-_CODE_LENGTHS = range(4, 13)
+_POSTAL_LENGTHS = range(4, 13)
 # Characters from which a text that mostly differs counts as free text, which can name people.
 _FREE_TEXT = 80
 # Up to so many distinct values a column groups people rather than naming them.
@@ -162,7 +162,7 @@ def _is_code(profile: ColumnProfile) -> bool:
         return False
     named = hint(profile.name)
     postal = named is not None and named.meaning == _POSTAL
-    return profile.padded or (postal and profile.fixed_length in _CODE_LENGTHS)
+    return profile.padded or (postal and profile.fixed_length in _POSTAL_LENGTHS)
 
 
 def _role(profile: ColumnProfile, kind: Kind) -> tuple[Role, str]:
