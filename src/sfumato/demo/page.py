@@ -10,7 +10,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as arrow_parquet
 
 from sfumato import __version__
-from sfumato.data.inspection.roles import Guess
+from sfumato.data.inspection.guesses import Guess
 from sfumato.demo import registers, town
 from sfumato.demo.sections import SECTIONS, synthesize
 from sfumato.demo.town import Town

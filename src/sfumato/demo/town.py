@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.data.inspection import Inspection
-    from sfumato.data.inspection.roles import Guess
+    from sfumato.data.inspection.guesses import Guess
     from sfumato.demo.draws import Counters
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.data.inspection.declarations import could_number_people, with_people
+from sfumato.data.inspection.guesses import could_number_people, with_people
 from sfumato.data.schema.column import Kind, Role, from_text
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchy.base import spell

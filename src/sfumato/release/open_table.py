@@ -91,7 +91,7 @@ class Table(Shown):
         Where it was drawn from a `population`, whoever looks for anyone of them is counted too.
         """
         from sfumato.data.inspection import inspect
-        from sfumato.data.inspection.roles import Guess
+        from sfumato.data.inspection.guesses import Guess
 
         people = source_of(population)
         known = None if people is None else self._counted_population(people)
@@ -563,7 +563,7 @@ def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
     Of a guessed one, what its owner could declare stands there too, in lines to uncomment; that the
     column which tells people apart has no gaps is declared, since no unit could name it otherwise.
     """
-    from sfumato.data.inspection.declarations import with_people
+    from sfumato.data.inspection.guesses import with_people
 
     check_apart(path, (*table.files, *vault_files_around(path)))
     names = (column.name for column in table.schema.columns)

@@ -12,9 +12,14 @@ from sfumato.data.engines.kind_fit import fitting_cells, fitting_kinds
 from sfumato.data.engines.kinds import check_cells
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.formats import TEXT, ends_in
-from sfumato.data.inspection.declarations import observed_schema
+from sfumato.data.inspection.guesses import (
+    Guess,
+    guess,
+    holds_no_quantity,
+    kind_of,
+    observed_schema,
+)
 from sfumato.data.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
-from sfumato.data.inspection.roles import Guess, guess, holds_no_quantity, kind_of
 from sfumato.data.inspection.spellings import (
     Recognised,
     as_text,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.engines.base import Engine
-    from sfumato.data.inspection.roles import Guess
+    from sfumato.data.inspection.guesses import Guess
 
 _SHOWN = 8
 MOST_SETS = 20_000

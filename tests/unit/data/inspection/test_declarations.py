@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.data.inspection.declarations import observed_column, observed_schema, with_people
+from sfumato.data.inspection.guesses import guess, observed_column, observed_schema, with_people
 from sfumato.data.inspection.profile import ColumnProfile
-from sfumato.data.inspection.roles import guess
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.schema import Schema

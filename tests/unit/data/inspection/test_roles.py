@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sfumato.data.inspection.guesses import guess, hint, kind_of
 from sfumato.data.inspection.profile import ColumnProfile
-from sfumato.data.inspection.roles import guess, hint, kind_of
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
 from sfumato.data.schema.hierarchy.tree import Tree
@@ -169,7 +169,7 @@ def test_guesses_make_a_schema_that_loads(tmp_path: Path) -> None:
 
 
 def test_rare_values_are_joined_before_everything_is() -> None:
-    from sfumato.data.inspection.hierarchies import propose
+    from sfumato.data.inspection.guesses import propose
     from sfumato.data.schema.hierarchy.base import ROOT
     from sfumato.data.schema.hierarchy.tree import Tree
 

@@ -17,7 +17,7 @@ from sfumato.release.open_table import read
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.data.inspection.roles import Guess
+    from sfumato.data.inspection.guesses import Guess
 
 
 def inspected(folder: Path, cells: list[str], name: str = "x") -> Guess:
