@@ -21,17 +21,15 @@ from sfumato.data.inspection.guesses import (
 )
 from sfumato.data.inspection.profile import ColumnProfile, TextFacts, measure_texts, profile_columns
 from sfumato.data.inspection.spellings import (
+    DAY_DIGITS,
     Recognised,
     as_text,
-    recognise,
-    recognise_reals,
-    shapes_of,
-)
-from sfumato.data.inspection.text_doubts import (
-    DAY_DIGITS,
     likeness_warning,
     merged_warning,
     read_as_days,
+    recognise,
+    recognise_reals,
+    shapes_of,
     text_instead,
 )
 from sfumato.data.schema.column import Column, Kind
