@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.data.inspection.uniqueness import SMALL
+from sfumato.data.inspection.risk import SMALL
 from sfumato.release.guarantee_text import glossary
 from sfumato.release.page_parts import (
     COSTS,

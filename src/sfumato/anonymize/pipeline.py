@@ -39,7 +39,7 @@ from sfumato.data.counting.memory_limit import (
     cells_of,
     smallest_crowds,
 )
-from sfumato.data.inspection.reidentification import attacker
+from sfumato.data.inspection.risk import attacker
 from sfumato.data.schema.column import Kind, Role
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import decimal_of, not_negative, probability

@@ -17,7 +17,7 @@ from sfumato.anonymize.cost import COSTS
 from sfumato.anonymize.labels import members_of, plain_label
 from sfumato.anonymize.taxonomy import ends_of, stretch_of, value_of
 from sfumato.data.counting.memory_limit import SizeCounts
-from sfumato.data.inspection.reidentification import attacker, reidentification
+from sfumato.data.inspection.risk import attacker, reidentification
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.hierarchy.base import ROOT, spell, unquoted
 from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Side

@@ -13,9 +13,14 @@ from sfumato.data.counting.memory_limit import (
     class_sizes,
     most_combinations,
 )
-from sfumato.data.inspection.reidentification import Reidentification, reidentification
-from sfumato.data.inspection.uniqueness import LARGEST, SetRisk, uniqueness
-from sfumato.data.inspection.uniqueness_in_engine import UnheldTable
+from sfumato.data.inspection.risk import (
+    LARGEST,
+    Reidentification,
+    SetRisk,
+    UnheldTable,
+    reidentification,
+    uniqueness,
+)
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import count as plural
 from sfumato.report.display import Card, CardTable, Shown

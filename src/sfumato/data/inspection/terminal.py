@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sfumato.data.inspection import Inspection
-    from sfumato.data.inspection.uniqueness import SetRisk
+    from sfumato.data.inspection.risk import SetRisk
 
 # Bars in the chart of sets, and names of columns up to which a set is spelled out.
 _MOST_BARS, _MOST_NAMES = 12, 12
@@ -90,7 +90,7 @@ def _sets(inspection: Inspection) -> RenderableType:
 
 
 def _attackers(inspection: Inspection) -> Table:
-    from sfumato.data.inspection.uniqueness import SMALL
+    from sfumato.data.inspection.risk import SMALL
 
     risk = inspection.reidentification
     table = Table(box=None, pad_edge=False, header_style="bold")

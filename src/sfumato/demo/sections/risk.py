@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.data.inspection.uniqueness import LARGEST, SMALL
+from sfumato.data.inspection.risk import LARGEST, SMALL
 from sfumato.report.bars import draw_bars, draw_skyline
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.people_grid import draw_people
@@ -16,7 +16,7 @@ from sfumato.report.value_text import share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.data.inspection.uniqueness import SetRisk
+    from sfumato.data.inspection.risk import SetRisk
     from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
 

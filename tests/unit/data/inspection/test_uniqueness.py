@@ -15,9 +15,8 @@ from sfumato.data.counting.frequencies import Frequencies, count
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.inspection import uniqueness as module
-from sfumato.data.inspection.reidentification import reidentification
+from sfumato.data.inspection.risk import reidentification, uniqueness
 from sfumato.data.inspection.table import MOST_SETS, Inspection, largest_within
-from sfumato.data.inspection.uniqueness import uniqueness
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -12,10 +12,8 @@ import pytest
 from sfumato.data.counting.frequencies import count
 from sfumato.data.counting.memory_limit import SETTING
 from sfumato.data.engines.sources import open_duckdb
-from sfumato.data.inspection import uniqueness_in_engine as module
-from sfumato.data.inspection.reidentification import reidentification
-from sfumato.data.inspection.uniqueness import uniqueness
-from sfumato.data.inspection.uniqueness_in_engine import UnheldTable
+from sfumato.data.inspection import risk as module
+from sfumato.data.inspection.risk import UnheldTable, reidentification, uniqueness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
