@@ -16,8 +16,7 @@ from sfumato.anonymize.labels import bare_label, members_of, ordered, plain_labe
 from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, from_text
 from sfumato.data.schema.domain import EXACT, Bounds, Values
-from sfumato.data.schema.hierarchy.base import ROOT, Taxonomy, spell, unquoted
-from sfumato.data.schema.hierarchy.rules import Calendar, Mask
+from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Taxonomy, spell, unquoted
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, IntArray
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchy.base import Leaf
+    from sfumato.data.schema.hierarchies import Leaf
 
 
 _RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to |-)(?P<to>.+)")

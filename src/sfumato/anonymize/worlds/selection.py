@@ -26,7 +26,7 @@ from sfumato.anonymize.worlds.bounds import SelectableRows
 from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import EXACT, Bounds
-from sfumato.data.schema.hierarchy.base import ROOT
+from sfumato.data.schema.hierarchies import ROOT
 from sfumato.errors import QueryError, SchemaError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchy.base import Leaf, Taxonomy
+    from sfumato.data.schema.hierarchies import Leaf, Taxonomy
     from sfumato.data.schema.schema import Schema
 
     Number = int | Decimal

@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.inspection.profile import MOST_TOP
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchy.base import ROOT
-from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
-from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Removal, Tree, Widths
 from sfumato.data.schema.names import count
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Rows
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.data.inspection.profile import ColumnProfile
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Domain
-    from sfumato.data.schema.hierarchy.base import Hierarchy
+    from sfumato.data.schema.hierarchies import Hierarchy
     from sfumato.data.schema.unit import Unit
 
 

@@ -17,9 +17,17 @@ from sfumato.data.schema.constraints import (
     check_constraint,
 )
 from sfumato.data.schema.domain import Bounds, Domain, Values
-from sfumato.data.schema.hierarchy.base import ROOT
-from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Side, Step, Widths
-from sfumato.data.schema.hierarchy.tree import Tree, read_tree
+from sfumato.data.schema.hierarchies import (
+    ROOT,
+    Calendar,
+    Mask,
+    Removal,
+    Side,
+    Step,
+    Tree,
+    Widths,
+    read_tree,
+)
 from sfumato.data.schema.layout import FileLayout, separator_of
 from sfumato.data.schema.names import clash, quoted, suggestion
 from sfumato.data.schema.row_forms import Edges, Form, Items, Points
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.constraints import Constraint
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchy.base import Hierarchy
+    from sfumato.data.schema.hierarchies import Hierarchy
     from sfumato.data.schema.spelling import Spelling
     from sfumato.data.schema.toml_document import KeyPath, Lines
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.data.schema.advice import key, section
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchy.base import ROOT, spell
-from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Removal, Widths
-from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Removal, Tree, Widths, spell
 from sfumato.data.schema.parser import Parser
 from sfumato.data.schema.toml_document import Lines, read_text
 from sfumato.filesystem import write_text
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchy.base import Hierarchy
+    from sfumato.data.schema.hierarchies import Hierarchy
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
 

@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.data.schema.hierarchy.base import ROOT, Hierarchy, Taxonomy, spell
-from sfumato.data.schema.hierarchy.rules import Calendar, Mask, Side, Step, Widths
-from sfumato.data.schema.hierarchy.tree import Tree
+from sfumato.data.schema.hierarchies import (
+    ROOT,
+    Calendar,
+    Hierarchy,
+    Mask,
+    Side,
+    Step,
+    Taxonomy,
+    Tree,
+    Widths,
+    spell,
+)
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchy.base import Leaf
+    from sfumato.data.schema.hierarchies import Leaf
 
 
 def way(taxonomy: Taxonomy, leaf: Leaf) -> list[str | None]:
