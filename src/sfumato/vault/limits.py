@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.parser import Parser
+from sfumato.data.schema.schema_file import Parser
 from sfumato.errors import EngineError, PolicyError, SfumatoError
 from sfumato.methods.method import AnswerLimit
 

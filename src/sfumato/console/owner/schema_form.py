@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.schema.column import Kind, Role, from_text
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Removal, Tree, Widths, spell
-from sfumato.data.schema.parser import Parser
-from sfumato.data.schema.schema_file import dump
+from sfumato.data.schema.schema_file import Parser, dump
 from sfumato.data.schema.spelling import SPELLING_KEYS
 from sfumato.data.schema.toml_document import Lines
 from sfumato.data.schema.unit import Entity, Rows
