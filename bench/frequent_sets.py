@@ -19,8 +19,7 @@ import numpy as np
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.row_forms import Items
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Items, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.counts import prepare_itemsets

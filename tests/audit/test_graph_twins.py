@@ -20,8 +20,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.row_forms import Edges
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Edges, Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.graph import synthesize
 from sfumato.methods.graph.edge_mechanisms import LadderCount

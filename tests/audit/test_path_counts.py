@@ -15,8 +15,7 @@ import pytest
 from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.publish.request import FormRequest
 from sfumato.methods.trajectory import counts, measurement

@@ -15,8 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory.cells import Squares
 from sfumato.methods.trajectory.dpt import DPT

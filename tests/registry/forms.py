@@ -10,7 +10,7 @@ import pyarrow as pa
 from tests.registry.tables import DAY, Form, Row
 
 import sfumato as sf
-from sfumato.data.schema.row_forms import Edges, Items, Points
+from sfumato.data.schema.schema import Edges, Items, Points
 
 INTEGER, REAL, TEXT, DATE, BOOLEAN = (
     sf.Kind.INTEGER, sf.Kind.REAL, sf.Kind.TEXT, sf.Kind.DATE, sf.Kind.BOOLEAN,

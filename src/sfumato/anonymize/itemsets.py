@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato import arguments
 from sfumato.anonymize.taxonomy import grow
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Items
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import probability
 from sfumato.methods.itemsets.baskets import Baskets

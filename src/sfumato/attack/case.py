@@ -18,7 +18,7 @@ from sfumato.attack.options import AttackOptions
 from sfumato.data.counting.frequencies import count_held
 from sfumato.data.schema.column import Column, Role
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Edges
 from sfumato.errors import ParameterError, as_field, option, spell
 
 if TYPE_CHECKING:

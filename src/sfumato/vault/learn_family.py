@@ -9,7 +9,7 @@ from sfumato import arguments
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Items
 from sfumato.errors import OutputError, ParameterError, option
 from sfumato.filesystem import check_target
 from sfumato.methods.kinds import Kind, kind_named

@@ -13,8 +13,7 @@ from sfumato.attack.options import attack_options
 from sfumato.attack.records import minutes
 from sfumato.attack.runner import attack
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.row_forms import Items
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Items, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 

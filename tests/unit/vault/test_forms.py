@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Edges
 from sfumato.data.schema.unit import Ties
 from sfumato.errors import ParameterError, SfumatoError
 

@@ -16,7 +16,7 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.data.schema.row_forms import Edges, Items, Points
+from sfumato.data.schema.schema import Edges, Items, Points
 from sfumato.data.schema.unit import Entity, Rows, Ties
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.publish.catalogue import KINDS

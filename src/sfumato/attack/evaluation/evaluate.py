@@ -40,7 +40,7 @@ from sfumato.attack.sampling import subsets
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import count as many
 from sfumato.data.schema.names import quoted, suggestion
-from sfumato.data.schema.row_forms import Points
+from sfumato.data.schema.schema import Points
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.release.files_in_use import source_files
 from sfumato.release.open_table import Table, read, source_of

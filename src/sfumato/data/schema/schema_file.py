@@ -37,8 +37,7 @@ from sfumato.data.schema.hierarchies import (
 )
 from sfumato.data.schema.layout import FileLayout, separator_of
 from sfumato.data.schema.names import clash, quoted, suggestion
-from sfumato.data.schema.row_forms import Edges, Form, Items, Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Edges, Form, Items, Points, Schema
 from sfumato.data.schema.spelling import SPELLING_KEYS, spelling_of
 from sfumato.data.schema.toml_document import Lines, read_text
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Ties, Unit

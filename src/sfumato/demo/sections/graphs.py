@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from sfumato.attack.finding import Finding, percent
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.row_forms import Edges
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Edges, Schema
 from sfumato.demo.draws import uniform
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, Paragraph

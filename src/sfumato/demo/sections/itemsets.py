@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Items
 from sfumato.data.schema.schema_file import load
 from sfumato.release.open_table import read
 from sfumato.report.bars import bar_with_error, draw_bars

@@ -11,8 +11,7 @@ import pyarrow as pa
 from sfumato.attack.finding import Finding, percent
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory.generate import made_up
 from sfumato.release.open_table import read

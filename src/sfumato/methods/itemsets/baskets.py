@@ -14,7 +14,7 @@ from sfumato.data.counting.grouping import ragged
 from sfumato.data.engines.kinds import STORED
 from sfumato.data.schema.domain import Values
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Items
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:

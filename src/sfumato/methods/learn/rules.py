@@ -20,7 +20,7 @@ from sfumato.data.counting.axes import Listed, declared
 from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.row_forms import Items
+from sfumato.data.schema.schema import Items
 from sfumato.errors import ParameterError, option
 from sfumato.methods.itemsets import frequent
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis

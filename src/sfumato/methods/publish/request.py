@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.data.counting.axes import Axis, Listed
     from sfumato.data.counting.frequencies import Counter
-    from sfumato.data.schema.row_forms import Form
-    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.schema import Form, Schema
     from sfumato.data.schema.unit import Sensitivity, Unit
     from sfumato.methods.method import Dataset
     from sfumato.privacy.accounting.price import Price

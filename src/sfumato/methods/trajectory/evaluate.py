@@ -16,8 +16,7 @@ from sfumato.methods.trajectory.utility import PathUtility, utility
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.data.engines.base import Engine
-    from sfumato.data.schema.row_forms import Points
-    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.schema import Points, Schema
 
 # Across and up, of a map of points.
 MAP_CELLS = 16

@@ -26,8 +26,7 @@ from sfumato.methods.trajectory.paths import Paths
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.data.schema.row_forms import Points
-    from sfumato.data.schema.schema import Schema
+    from sfumato.data.schema.schema import Points, Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.methods.publish.request import FormRows
 

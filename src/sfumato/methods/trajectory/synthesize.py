@@ -14,7 +14,7 @@ from sfumato import arguments
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.row_forms import Points
+from sfumato.data.schema.schema import Points
 from sfumato.errors import ParameterError
 from sfumato.methods.trajectory import adatrace, one_level
 from sfumato.methods.trajectory.adatrace import AdaTrace

@@ -15,8 +15,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Items, Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Items, Points, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets import ratings
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.data.engines.base import Engine
-    from sfumato.data.schema.row_forms import Form
+    from sfumato.data.schema.schema import Form
 
     Open = Callable[[pa.Table], Engine]
 

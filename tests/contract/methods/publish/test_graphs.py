@@ -9,8 +9,7 @@ import pyarrow as pa
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.row_forms import Edges
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Edges, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.graph import synthesize
 from sfumato.methods.method import Dataset, KindPlan

@@ -10,8 +10,7 @@ import pyarrow as pa
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS

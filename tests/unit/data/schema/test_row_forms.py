@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.data.schema.json_form import schema_from_json, schema_to_json
-from sfumato.data.schema.row_forms import Edges, Items, Points
+from sfumato.data.schema.schema import Edges, Items, Points
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.unit import Ties
 from sfumato.errors import SchemaError

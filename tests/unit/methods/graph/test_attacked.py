@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.attack.finding import Finding
-from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Edges
 from sfumato.methods.graph import from_networkx
 
 ENDS = tuple(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.data.schema.row_forms import Edges
+from sfumato.data.schema.schema import Edges
 from sfumato.errors import ParameterError
 from sfumato.methods.graph.edge_mechanisms import LEAST_OF_POWERS, SmoothCount
 from sfumato.methods.graph.subgraphs import StarSensitivity

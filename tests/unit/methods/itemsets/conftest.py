@@ -10,8 +10,7 @@ import pytest
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.row_forms import Items
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Items, Schema
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.method import Dataset
 from sfumato.methods.publish.request import FormRequest, FormRows

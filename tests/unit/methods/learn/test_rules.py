@@ -12,8 +12,7 @@ import pytest
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.row_forms import Items
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Items, Schema
 from sfumato.data.schema.unit import Entity, Rows
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.learn.model import load_model

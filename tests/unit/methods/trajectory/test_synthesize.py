@@ -14,8 +14,7 @@ import sfumato as sf
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.row_forms import Points
-from sfumato.data.schema.schema import Schema
+from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.method import Dataset
