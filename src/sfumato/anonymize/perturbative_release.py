@@ -29,12 +29,12 @@ from sfumato.anonymize.summary import (
 )
 from sfumato.data.counting.axes import Grid
 from sfumato.data.counting.memory_limit import SizeCounts
-from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.hierarchies import stands_for_itself
 from sfumato.data.schema.names import count as in_number
 from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import positive
 from sfumato.privacy.noise.discrete import discrete_gaussian

@@ -18,9 +18,9 @@ from sfumato.anonymize.taxonomy import grow
 from sfumato.anonymize.views import View
 from sfumato.data.counting.frequencies import count
 from sfumato.data.counting.memory_limit import TooManyCombinationsError, most_combinations
-from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import CriterionError, ParameterError, SchemaError, SourceError, option
 from sfumato.exact_numbers import probability
 

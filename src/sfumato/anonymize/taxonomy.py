@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.labels import bare_label, members_of, ordered, plain_label
-from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind, from_text
 from sfumato.data.schema.domain import EXACT, Bounds, Values
 from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Taxonomy, spell, unquoted
+from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:

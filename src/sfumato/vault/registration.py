@@ -19,12 +19,12 @@ from sqlglot import exp
 
 from sfumato import arguments
 from sfumato.data.engines.sources import duckdb_parts, identify
-from sfumato.data.schema.advice import DOMAIN, section
 from sfumato.data.schema.names import clash, quoted, suggestion
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.data.schema.schema_file import save as save_schema
+from sfumato.data.schema.toml_document import DOMAIN, section
 from sfumato.data.schema.unit import UNITS, Entity, Rows, Ties
 from sfumato.errors import ParameterError, SchemaError, SfumatoError, option
 from sfumato.methods.query.sql.tables import measure_fanouts

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato import arguments
 from sfumato.anonymize.classes import exact
 from sfumato.anonymize.criteria.base import Criterion, sign
-from sfumato.data.schema.advice import add_line
+from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.exact_numbers import decimal_of, positive, share
 

@@ -23,10 +23,10 @@ import numpy as np
 from sfumato.anonymize.labels import members_of, plain_label
 from sfumato.anonymize.taxonomy import declared, ends_of, grow, read_labels, universe
 from sfumato.anonymize.worlds.bounds import SelectableRows
-from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import EXACT, Bounds
 from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import QueryError, SchemaError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.data.engines.kinds import STORED
-from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:

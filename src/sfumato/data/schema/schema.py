@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from sfumato import arguments
-from sfumato.data.schema.advice import NOT_NULLABLE, add_line
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.constraints import check_constraint
 from sfumato.data.schema.layout import FileLayout
 from sfumato.data.schema.names import check_name, check_names, count, quoted, suggestion
+from sfumato.data.schema.toml_document import NOT_NULLABLE, add_line
 from sfumato.data.schema.unit import UNITS, Rows, Unit
 from sfumato.errors import SchemaError
 from sfumato.filesystem import check_apart

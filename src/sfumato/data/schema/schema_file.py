@@ -11,7 +11,6 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.data.schema.advice import key, section
 from sfumato.data.schema.column import Column, Kind, Role, check_ordered, from_toml
 from sfumato.data.schema.constraints import (
     CONSTRAINT_KEYS,
@@ -39,7 +38,7 @@ from sfumato.data.schema.layout import FileLayout, separator_of
 from sfumato.data.schema.names import clash, quoted, suggestion
 from sfumato.data.schema.schema import Edges, Form, Items, Points, Schema
 from sfumato.data.schema.spelling import SPELLING_KEYS, spelling_of
-from sfumato.data.schema.toml_document import Lines, read_text
+from sfumato.data.schema.toml_document import Lines, key, read_text, section
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Ties, Unit
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.filesystem import write_text

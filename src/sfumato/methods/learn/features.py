@@ -21,10 +21,10 @@ from sqlglot import exp
 
 from sfumato.data.counting.axes import Grid, declared, literal
 from sfumato.data.engines.kinds import STORED
-from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import Column, Kind, from_text
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:

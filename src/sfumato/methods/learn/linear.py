@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.names import quoted
+from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import not_negative
 from sfumato.methods.learn.features import Continuous, FeatureSpace, Stepped

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from sfumato.data.schema.advice import DOMAIN, add_line, section
 from sfumato.data.schema.column import Kind
+from sfumato.data.schema.toml_document import DOMAIN, add_line, section
 
 
 @pytest.mark.parametrize("name", ["age", "Anteil Zuzahlung", 'the "real" one', "Größe", "a\\b\x7f"])

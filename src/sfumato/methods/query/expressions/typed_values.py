@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from sfumato.data.schema.advice import DOMAIN, add_line
 from sfumato.data.schema.column import USUAL_LENGTH, Kind
+from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import QueryError
 from sfumato.methods.query.sql.parse import quote_sql
 

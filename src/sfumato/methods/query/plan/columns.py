@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from sfumato.data.counting.axes import Axis, Grid, Listed, nearest_point
 from sfumato.data.engines.kinds import STORED
-from sfumato.data.schema.advice import add_line
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds, Values
+from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import QueryError
 from sfumato.methods.query.expressions.date_functions import day_number
 from sfumato.methods.query.expressions.typed_values import (
