@@ -1,1 +1,0 @@
-"""How values become coarser, one kind of hierarchy per module."""
