@@ -20,13 +20,13 @@ from sfumato.anonymize.search import run
 from sfumato.anonymize.search.full_domain import walk
 from sfumato.data.counting.frequencies import count
 from sfumato.data.engines.sources import open_duckdb
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.data.counting.frequencies import Frequencies
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 ADULT = DATA / "adult"

@@ -19,7 +19,7 @@ from sfumato.anonymize.search import run
 from sfumato.data.counting.frequencies import count
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import read_tree
+from sfumato.data.schema.hierarchy import read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +173,7 @@ def large() -> None:
     from sfumato.data.counting.axes import Listed
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.counting.grouping import group
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
     generator = np.random.default_rng(0)
     codes = [generator.integers(0, size, ROWS).astype(np.int32) for size in NEAR_UNIQUE]

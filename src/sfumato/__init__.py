@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.client.vault import connect
     from sfumato.data.schema.column import Column, Kind, Role
     from sfumato.data.schema.domain import Bounds, Values
-    from sfumato.data.schema.hierarchies import Calendar, Mask, Removal, Tree, Widths
+    from sfumato.data.schema.hierarchy import Calendar, Mask, Removal, Tree, Widths
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Entity, Neighbours, Rows
     from sfumato.errors import SfumatoError

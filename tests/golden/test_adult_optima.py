@@ -37,11 +37,11 @@ from sfumato.anonymize.search.full_domain import walk
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.release.open_table import read
 
 if TYPE_CHECKING:
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 ADULT = DATA / "adult"

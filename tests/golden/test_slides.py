@@ -25,7 +25,7 @@ from sfumato.data.counting.grouping import group
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Mask, Tree
+from sfumato.data.schema.hierarchy import Mask, Tree
 from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:

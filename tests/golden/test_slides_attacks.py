@@ -12,7 +12,7 @@ from sfumato.attack.options import attack_options
 from sfumato.attack.runner import attack
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Mask, Tree
+from sfumato.data.schema.hierarchy import Mask, Tree
 from sfumato.data.schema.schema import Schema
 
 JANUARY, FEBRUARY, APRIL = date(1976, 1, 21), date(1976, 2, 28), date(1986, 4, 13)

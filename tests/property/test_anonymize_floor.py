@@ -24,7 +24,7 @@ from sfumato.anonymize.search import SEARCHES, run
 from sfumato.anonymize.search.full_domain import walk
 from sfumato.data.counting.memory_limit import SETTING
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import Calendar, Mask, Step, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Step, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import CriterionError, SourceError
 from sfumato.release.open_table import read

@@ -38,7 +38,7 @@ from sfumato.anonymize.search.full_domain import walk
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 from sfumato.errors import CriterionError
 
 if TYPE_CHECKING:

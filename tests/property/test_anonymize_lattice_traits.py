@@ -21,7 +21,7 @@ from sfumato.anonymize.criteria import (
     RecursiveDiversity,
     TCloseness,
 )
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

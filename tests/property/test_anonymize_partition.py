@@ -34,7 +34,7 @@ from sfumato.anonymize.search.refine import refine
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 from sfumato.errors import CriterionError
 from sfumato.release.recoding import ByColumn, ByRow
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Domain, Values
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Side, Step, Tree, Widths
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Side, Step, Tree, Widths
 from sfumato.data.schema.names import check_name, clash
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, load, save
@@ -23,7 +23,7 @@ from sfumato.data.schema.unit import Entity, Neighbours, Rows, Unit
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SCALARS: dict[Kind, st.SearchStrategy[Any]] = {

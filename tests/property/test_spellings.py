@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sfumato.anonymize.labels import bare_label, plain_label, spelled_label
 from sfumato.data.files.column_spelling import read_spelled, write_spelled
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.hierarchies import Widths, spell
+from sfumato.data.schema.hierarchy import Widths, spell
 from sfumato.data.schema.spelling import DateSpelling, NumberSpelling
 
 DAYS = st.dates(date(1000, 1, 1), date(9999, 12, 31))

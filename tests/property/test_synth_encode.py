@@ -22,7 +22,7 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.files.writers import write_file
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Calendar, Widths
+from sfumato.data.schema.hierarchy import Calendar, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.spelling import DateSpelling
 from sfumato.data.schema.unit import Rows

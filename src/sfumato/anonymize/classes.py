@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import IntArray
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
     Counts = NDArray[np.int64]
     Exact = NDArray[np.int64] | NDArray[np.object_]

@@ -15,7 +15,7 @@ from sfumato.anonymize.labels import numeric, ordered, positions
 from sfumato.anonymize.taxonomy import grow, read_labels
 from sfumato.attack.evaluation.coded_counts import coded, coding_of
 from sfumato.data.counting.frequencies import count_held
-from sfumato.data.schema.hierarchies import spell
+from sfumato.data.schema.hierarchy import spell
 from sfumato.errors import CallerError
 from sfumato.report.distributions import ColumnComparison, Distribution
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.attack.evaluation.coded_counts import CodedTable
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
 
 ORIGINAL, RELEASED = "Original", "Released"

@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.anonymize.original import Labels
 from sfumato.data.schema.column import from_text
-from sfumato.data.schema.hierarchies import ROOT, quote_label, spell, unquoted
+from sfumato.data.schema.hierarchy import ROOT, quote_label, spell, unquoted
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.spelling import NumberSpelling
 from sfumato.errors import SchemaError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
     Positions = NDArray[np.int64]
 

@@ -25,7 +25,7 @@ from sfumato.anonymize.worlds import answer, answer_buckets, parse
 from sfumato.data.counting.frequencies import Frequencies, count_held
 from sfumato.data.counting.grouping import keys
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.data.schema.names import count, quoted
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import MOST_MEBIBYTES, load
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.worlds.bounds import AnswerBounds
     from sfumato.arrays import BoolArray, IntArray
     from sfumato.data.engines.sources import Source
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
     Answering = Callable[[str], AnswerBounds]
 

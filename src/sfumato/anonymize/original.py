@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Leaf, Taxonomy
+    from sfumato.data.schema.hierarchy import Leaf, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from sfumato.data.counting.axes import Grid
 from sfumato.data.counting.memory_limit import SizeCounts
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.hierarchies import stands_for_itself
+from sfumato.data.schema.hierarchy import stands_for_itself
 from sfumato.data.schema.names import count as in_number
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.toml_document import add_line

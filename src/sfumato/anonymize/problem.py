@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.lattice import Floor
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
     from sfumato.data.schema.schema import Schema
     from sfumato.exact_numbers import Number
     from sfumato.release.open_table import Table

@@ -22,7 +22,7 @@ from sfumato.data.counting.frequencies import DIFFERENT
 from sfumato.data.counting.grouping import keys, runs
 from sfumato.data.engines.base import column
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.data.schema.names import count
 from sfumato.errors import CriterionError, option
 from sfumato.release.recoding import ByColumn, ByRow

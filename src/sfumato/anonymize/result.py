@@ -26,7 +26,7 @@ from sfumato.data.files.column_spelling import Marked, keys_in, marked
 from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.sheet_labels import labelled
 from sfumato.data.schema.column import Kind, Role
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.errors import LargeReleaseWarning
 from sfumato.release.engine_tables import EngineRows
 from sfumato.release.output import Output, check_outputs

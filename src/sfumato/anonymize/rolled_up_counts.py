@@ -33,7 +33,7 @@ from sfumato.data.counting.memory_limit import (
     most_values,
 )
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Side, Step, Widths
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Side, Step, Widths
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SchemaError, SourceError
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
     from sfumato.release.open_table import Table
 
     Key = Callable[[exp.Expr], exp.Expr]

@@ -17,7 +17,7 @@ from pyarrow import parquet
 from sqlglot import exp
 
 from sfumato.data.engines.base import column
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SourceError
 from sfumato.release.fingerprint import fingerprint, holder_secret

@@ -19,7 +19,7 @@ from sfumato.anonymize.taxonomy import ends_of, stretch_of, value_of
 from sfumato.data.counting.memory_limit import SizeCounts
 from sfumato.data.inspection.risk import attacker, reidentification
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Side, spell, unquoted
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Side, spell, unquoted
 from sfumato.data.schema.names import count
 from sfumato.data.schema.spelling import DateSpelling
 

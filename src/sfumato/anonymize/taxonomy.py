@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.anonymize.labels import bare_label, members_of, ordered, plain_label
 from sfumato.data.schema.column import Kind, from_text
 from sfumato.data.schema.domain import EXACT, Bounds, Values
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Taxonomy, spell, unquoted
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Taxonomy, spell, unquoted
 from sfumato.data.schema.toml_document import add_line
 from sfumato.errors import SchemaError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, IntArray
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Leaf
+    from sfumato.data.schema.hierarchy import Leaf
 
 
 _RANGE = re.compile(r"\[(?P<low>.+), (?P<high>.+)(?P<end>[])])|(?P<from>.+?)( to |-)(?P<to>.+)")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.attack.case import HeldRelease
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Leaf, Taxonomy
+    from sfumato.data.schema.hierarchy import Leaf, Taxonomy
 
 
 @dataclass(frozen=True, eq=False)

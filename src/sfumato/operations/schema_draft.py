@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato.data.inspection.guesses import could_number_people, with_people
 from sfumato.data.schema.column import Kind, Role, from_text
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import spell
+from sfumato.data.schema.hierarchy import spell
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema_file import dump, load, save
 from sfumato.data.schema.unit import Entity

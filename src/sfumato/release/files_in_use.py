@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.engines.base import SPARK, spark_address
 from sfumato.data.engines.sources import duckdb_parts
 from sfumato.data.files.formats import parquet_paths
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import SfumatoError
 from sfumato.filesystem import LARGE_ANSWERS

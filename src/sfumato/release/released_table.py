@@ -11,7 +11,7 @@ from sqlglot import exp
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Kind, Role
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema import Schema

@@ -14,7 +14,7 @@ import sfumato as sf
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Widths
+from sfumato.data.schema.hierarchy import Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load
 from sfumato.demo import town

@@ -13,7 +13,7 @@ from sfumato.anonymize.problem import Problem
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

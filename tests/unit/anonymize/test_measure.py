@@ -15,14 +15,14 @@ from sfumato.anonymize.measure import measure_counts
 from sfumato.anonymize.taxonomy import grow, read_labels, universe
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Calendar, Mask, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Tree, Widths
 from sfumato.errors import SchemaError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sfumato.data.counting.frequencies import Frequencies
-    from sfumato.data.schema.hierarchies import Leaf
+    from sfumato.data.schema.hierarchy import Leaf
 
     Counted = Callable[[Sequence[str], Sequence[Sequence[object]]], Frequencies]
 

@@ -13,7 +13,7 @@ from sfumato.anonymize.measure import measure
 from sfumato.anonymize.original import order_of
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Tree, Widths
+from sfumato.data.schema.hierarchy import Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import CriterionError
 from sfumato.release.open_table import read

@@ -17,7 +17,7 @@ from sfumato.anonymize.problem import pose
 from sfumato.anonymize.search import run
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Tree, Widths
+from sfumato.data.schema.hierarchy import Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import CriterionError, ParameterError, SourceError
 from sfumato.release.open_table import read

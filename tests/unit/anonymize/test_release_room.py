@@ -17,7 +17,7 @@ from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.counting.memory_limit import SETTING, TooManyCombinationsError
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.hierarchies import Calendar, Mask, Step, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Step, Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.release.open_table import Table, read

@@ -18,7 +18,7 @@ from sfumato.anonymize.measure import bound, measure
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.engines.base import everything
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema_file import load
 from sfumato.data.schema.spelling import DateSpelling, NumberSpelling
 from sfumato.errors import SchemaError

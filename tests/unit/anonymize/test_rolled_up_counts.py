@@ -16,7 +16,7 @@ from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.search import SEARCHES
 from sfumato.data.counting.memory_limit import SETTING
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import Calendar, Mask, Removal, Side, Step, Widths, read_tree
+from sfumato.data.schema.hierarchy import Calendar, Mask, Removal, Side, Step, Widths, read_tree
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError, SchemaError, SourceError
 from sfumato.release.open_table import read

@@ -16,7 +16,7 @@ from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.hierarchies import Widths
+from sfumato.data.schema.hierarchy import Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import SourceError
 

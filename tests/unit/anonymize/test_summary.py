@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.anonymize.summary import in_words
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import Calendar, Mask, Side, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Side, Tree, Widths
 from sfumato.data.schema.spelling import DateSpelling
 
 DAY = Column("birth_date", Kind.DATE, Role.QUASI, hierarchy=Calendar())

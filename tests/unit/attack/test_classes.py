@@ -12,7 +12,7 @@ from sfumato.attack.classes import ClassValues
 from sfumato.attack.homogeneity import excluded, surely
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
 

@@ -24,7 +24,7 @@ from sfumato.attack.downcoding import likeliest, refined
 from sfumato.attack.minimality import Asked, asked_of, left_possible
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Tree, Widths
+from sfumato.data.schema.hierarchy import Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
 

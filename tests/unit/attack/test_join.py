@@ -19,7 +19,7 @@ from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Removal, Widths
+from sfumato.data.schema.hierarchy import Removal, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
 

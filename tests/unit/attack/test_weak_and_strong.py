@@ -15,7 +15,7 @@ import pytest
 from sfumato.attack.registry import ATTACKS
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema import Schema
 
 if TYPE_CHECKING:

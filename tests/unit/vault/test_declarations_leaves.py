@@ -10,14 +10,14 @@ import pytest
 from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import CallerError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.vault.private import Private
 
 COUNT = "SELECT x, COUNT(*) AS n FROM t GROUP BY x"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.errors import (
     BudgetError,
     OutputError,

@@ -25,7 +25,7 @@ from sfumato.anonymize.taxonomy import declared, ends_of, grow, read_labels, uni
 from sfumato.anonymize.worlds.bounds import SelectableRows
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import EXACT, Bounds
-from sfumato.data.schema.hierarchies import ROOT
+from sfumato.data.schema.hierarchy import ROOT
 from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import QueryError, SchemaError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Leaf, Taxonomy
+    from sfumato.data.schema.hierarchy import Leaf, Taxonomy
     from sfumato.data.schema.schema import Schema
 
     Number = int | Decimal

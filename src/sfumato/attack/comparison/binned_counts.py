@@ -23,7 +23,7 @@ from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.anonymize.labels import numeric, ordered, positions
 from sfumato.anonymize.taxonomy import declared, grow, read_labels, universe
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import stands_for_itself
+from sfumato.data.schema.hierarchy import stands_for_itself
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.attack.case import HeldRelease, HeldTable
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Leaf, Taxonomy
+    from sfumato.data.schema.hierarchy import Leaf, Taxonomy
     from sfumato.data.schema.schema import Schema
     from sfumato.release.release import Release
 

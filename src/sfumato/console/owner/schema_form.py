@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.data.schema.column import Kind, Role, from_text
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Removal, Tree, Widths, spell
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Removal, Tree, Widths, spell
 from sfumato.data.schema.schema_file import Parser, dump
 from sfumato.data.schema.spelling import SPELLING_KEYS
 from sfumato.data.schema.toml_document import Lines
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Domain
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.toml_document import KeyPath
     from sfumato.data.schema.unit import Unit

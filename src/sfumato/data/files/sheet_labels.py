@@ -20,7 +20,7 @@ from sfumato.data.engines.kinds import STORED, is_text
 from sfumato.data.files.column_spelling import marked
 from sfumato.data.files.workbook import MOST_ROWS
 from sfumato.data.schema.column import Column, Kind, from_text
-from sfumato.data.schema.hierarchies import spell
+from sfumato.data.schema.hierarchy import spell
 from sfumato.data.schema.spelling import spelling_of
 from sfumato.errors import SchemaError
 

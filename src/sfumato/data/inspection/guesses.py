@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.inspection.profile import MOST_TOP
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Mask, Removal, Tree, Widths
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Removal, Tree, Widths
 from sfumato.data.schema.names import count
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity, Rows
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sfumato.data.inspection.profile import ColumnProfile
-    from sfumato.data.schema.column import Column
     from sfumato.data.schema.domain import Domain
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.unit import Unit
 
 

@@ -361,7 +361,6 @@ def _sizes_in(population: Frequencies, table: Frequencies) -> IntArray:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.engines.base import Engine
 
     Columns = tuple[str, ...]

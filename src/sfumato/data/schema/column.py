@@ -17,7 +17,7 @@ from sfumato.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from sfumato.data.schema.domain import Domain
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.spelling import Spelling
 
 LONGEST = 2**16

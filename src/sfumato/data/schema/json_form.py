@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.data.schema.column import Kind, from_toml
 from sfumato.data.schema.domain import Values
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.schema_file import Parser, column_facts, rule_facts
 from sfumato.data.schema.toml_document import Lines
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sfumato.data.schema.column import Column
     from sfumato.data.schema.constraints import Constraint
 
 

@@ -22,7 +22,7 @@ from sfumato.data.schema.constraints import (
     check_constraint,
 )
 from sfumato.data.schema.domain import Bounds, Domain, Values
-from sfumato.data.schema.hierarchies import (
+from sfumato.data.schema.hierarchy import (
     ROOT,
     Calendar,
     Mask,
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.unit import Unit
 
 
@@ -62,9 +61,9 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.constraints import Constraint
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.spelling import Spelling
-    from sfumato.data.schema.toml_document import KeyPath, Lines
+    from sfumato.data.schema.toml_document import KeyPath
 
     Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.data.schema.hierarchies import Taxonomy
+    from sfumato.data.schema.hierarchy import Taxonomy
 
 
 _AT_ONCE, _MANY = 8, 1 << 16

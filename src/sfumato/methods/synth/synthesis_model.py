@@ -22,7 +22,7 @@ from sfumato import arguments as read
 from sfumato.data.counting.axes import Grid
 from sfumato.data.files.writers import write_file
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.errors import ParameterError

@@ -13,7 +13,7 @@ from sfumato.data.counting.frequencies import BoundedCounter
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.hierarchies import Widths
+from sfumato.data.schema.hierarchy import Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.synth.encode.encoding import Encoding

@@ -24,7 +24,7 @@ from sfumato.anonymize.criteria import (
 )
 from sfumato.anonymize.criteria.base import factors, sign
 from sfumato.anonymize.criteria.closeness import distances, farthest
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 from sfumato.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sfumato.anonymize.search.refine import refine
 from sfumato.data.counting.frequencies import Frequencies, count
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import read_tree
+from sfumato.data.schema.hierarchy import read_tree
 
 ADULT = Path(__file__).parents[4] / "../shared/data/adult"
 QUASI = [

@@ -15,7 +15,7 @@ from sfumato.anonymize.search import aggarwal, k_optimize, run
 from sfumato.anonymize.search.refine import refine
 from sfumato.anonymize.taxonomy import grow
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.hierarchies import Tree
+from sfumato.data.schema.hierarchy import Tree
 from sfumato.errors import CriterionError, ParameterError
 from sfumato.release.recoding import ByColumn
 

@@ -13,7 +13,7 @@ from sfumato.anonymize.measure import compare_answers
 from sfumato.anonymize.worlds import AnswerBounds, answer, answer_buckets
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Widths
+from sfumato.data.schema.hierarchy import Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.spelling import NumberSpelling
 from sfumato.errors import ParameterError, QueryError, SchemaError

@@ -10,7 +10,7 @@ import pytest
 from sfumato.console.owner.schema_form import KEPT, EditedSchema, edited, fields_of
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Calendar, Mask, Removal, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Removal, Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.unit import Entity, Ties

@@ -9,14 +9,14 @@ import pytest
 from sfumato.data.inspection.guesses import guess, hint, kind_of
 from sfumato.data.inspection.profile import ColumnProfile
 from sfumato.data.schema.column import Kind, Role
-from sfumato.data.schema.hierarchies import Calendar, Mask, Removal, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Removal, Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load, save
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
 
 ROWS = 10_000
 
@@ -169,7 +169,7 @@ def test_guesses_make_a_schema_that_loads(tmp_path: Path) -> None:
 
 def test_rare_values_are_joined_before_everything_is() -> None:
     from sfumato.data.inspection.guesses import propose
-    from sfumato.data.schema.hierarchies import ROOT, Tree
+    from sfumato.data.schema.hierarchy import ROOT, Tree
 
     top = (("US", 900), ("Mexico", 85), ("Peru", 8), ("Laos", 7))
     profile = ColumnProfile(

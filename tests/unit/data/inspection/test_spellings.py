@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.cli.main import run
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import Calendar, Mask, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Widths
 from sfumato.data.schema.schema_file import load
 from sfumato.release.open_table import read, save_schema
 

@@ -11,7 +11,7 @@ import xlsxwriter  # type: ignore[import-untyped]  # ships no types
 
 from sfumato.cli.main import run
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import Mask, Widths
+from sfumato.data.schema.hierarchy import Mask, Widths
 from sfumato.release.open_table import read
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Widths
+from sfumato.data.schema.hierarchy import Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, load
 from sfumato.data.schema.unit import Entity

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Domain, Scalar, Values
-from sfumato.data.schema.hierarchies import ROOT, Calendar, Hierarchy, Mask, Tree, Widths
+from sfumato.data.schema.hierarchy import ROOT, Calendar, Hierarchy, Mask, Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Entity
 from sfumato.errors import SchemaError

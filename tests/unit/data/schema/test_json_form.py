@@ -17,7 +17,7 @@ from sfumato.data.schema.constraints import (
     ImpossibleCombination,
     OrderedColumns,
 )
-from sfumato.data.schema.hierarchies import Side
+from sfumato.data.schema.hierarchy import Side
 from sfumato.data.schema.json_form import schema_from_json, schema_to_json
 from sfumato.data.schema.layout import FileLayout
 from sfumato.data.schema.schema_file import load
@@ -25,7 +25,7 @@ from sfumato.data.schema.schema_file import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
 
 ALL = sf.Schema(
     "odd names",

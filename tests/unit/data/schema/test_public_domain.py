@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Mask, Tree
+from sfumato.data.schema.hierarchy import Mask, Tree
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, load
 from sfumato.errors import SchemaError

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
-from sfumato.data.schema.hierarchies import Calendar, Mask, Step, Tree, Widths
+from sfumato.data.schema.hierarchy import Calendar, Mask, Step, Tree, Widths
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, load, save
 from sfumato.data.schema.unit import Entity, Neighbours, Rows

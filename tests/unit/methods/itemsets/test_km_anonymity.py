@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 from sfumato.errors import CriterionError
 from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.km_anonymity import (

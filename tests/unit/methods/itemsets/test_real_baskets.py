@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.data.schema.hierarchies import Taxonomy
+from sfumato.data.schema.hierarchy import Taxonomy
 from sfumato.methods.itemsets.baskets import Baskets
 from sfumato.methods.itemsets.km_anonymity import ItemTree, global_recoding, violations
 

@@ -23,7 +23,7 @@ from sqlglot import exp
 from sfumato.data.counting.axes import Grid, Listed, literal
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import EXACT, Bounds
-from sfumato.data.schema.hierarchies import Calendar, Step, Widths
+from sfumato.data.schema.hierarchy import Calendar, Step, Widths
 from sfumato.data.schema.spelling import NumberSpelling
 from sfumato.privacy.noise.selection import uniform_below
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import IntArray
     from sfumato.data.counting.axes import Axis
     from sfumato.data.schema.column import Column
-    from sfumato.data.schema.hierarchies import Hierarchy
+    from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.privacy.noise.entropy import Entropy
 
 

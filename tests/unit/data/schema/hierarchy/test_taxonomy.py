@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.data.schema.hierarchies import (
+from sfumato.data.schema.hierarchy import (
     ROOT,
     Calendar,
     Hierarchy,
@@ -24,7 +24,7 @@ from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
     from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.hierarchies import Leaf
+    from sfumato.data.schema.hierarchy import Leaf
 
 
 def way(taxonomy: Taxonomy, leaf: Leaf) -> list[str | None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.hierarchies import ROOT, Tree, read_tree
+from sfumato.data.schema.hierarchy import ROOT, Tree, read_tree
 from sfumato.errors import SchemaError
 
 ADULT = Path(__file__).parents[5] / "../shared/data/adult"

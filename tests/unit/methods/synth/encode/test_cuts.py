@@ -11,7 +11,7 @@ import pytest
 from sfumato.data.counting.axes import Grid
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.domain import Bounds
-from sfumato.data.schema.hierarchies import Calendar, Step, Widths
+from sfumato.data.schema.hierarchy import Calendar, Step, Widths
 from sfumato.methods.synth.encode.axes import starts
 
 LIMITS = Bounds(-(2**61), 2**61)

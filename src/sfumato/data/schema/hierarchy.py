@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import IntArray
-    from sfumato.data.schema.column import Kind
     from sfumato.data.schema.domain import Scalar
 
     Leaf: TypeAlias = Scalar | float | None
