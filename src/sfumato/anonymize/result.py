@@ -20,8 +20,8 @@ from sfumato.anonymize.released_classes import NO_CLASSES, remeasure
 from sfumato.anonymize.source_check import Promised, changed, mark
 from sfumato.anonymize.summary import REMOVED, in_words, risk_of, unchanged_words
 from sfumato.attack.requirements import NOT_TRIED, TriedAttacks
+from sfumato.data.engines.base import hold_open
 from sfumato.data.engines.kinds import kinds_of, stored_schema
-from sfumato.data.engines.shared_engine import hold_open
 from sfumato.data.files.column_spelling import Marked, keys_in, marked
 from sfumato.data.files.formats import PARQUET, ends_in
 from sfumato.data.files.sheet_labels import labelled

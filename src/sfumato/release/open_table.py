@@ -14,10 +14,9 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.data.counting.frequencies import count_held
-from sfumato.data.engines.base import everything
+from sfumato.data.engines.base import close_after_use, everything
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.kinds import check_cells
-from sfumato.data.engines.shared_engine import close_after_use
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.formats import separator_hint
 from sfumato.data.schema.column import Column, Kind, Role

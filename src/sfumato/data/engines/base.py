@@ -13,7 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, ParamSpec, Protocol, TypeVar
+from weakref import finalize
 
 import pyarrow as pa
 from sqlglot import ErrorLevel, exp
@@ -385,3 +387,46 @@ def stream_translating_errors(
         translating_errors(translate)(close)()
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+# Reference counting of engines: an engine is closed when its last user is gone.
+
+
+@dataclass
+class _Use:
+    engine: Engine
+    users: int = 0
+    closed: bool = False
+
+
+_USES: dict[int, _Use] = {}
+# Reentrant: garbage collection can run `_leave` while this thread holds the lock.
+_USING = RLock()
+
+
+def hold_open(engine: Engine, user: object) -> None:
+    """Keep an engine open until its user is garbage collected."""
+    with _USING:
+        use = _USES.setdefault(id(engine), _Use(engine))
+        use.users += 1
+    finalize(user, _leave, use)
+
+
+def close_after_use(engine: Engine) -> None:
+    """Close an engine as soon as it has no users, perhaps now."""
+    with _USING:
+        use = _USES.get(id(engine))
+        if use is not None:
+            use.closed = True
+            return
+    engine.close()
+
+
+def _leave(use: _Use) -> None:
+    with _USING:
+        use.users -= 1
+        if use.users:
+            return
+        del _USES[id(use.engine)]
+    if use.closed:
+        use.engine.close()

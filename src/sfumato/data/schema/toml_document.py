@@ -244,7 +244,7 @@ DOMAIN = {
 NOT_NULLABLE = "nullable = false"
 
 
-def key(name: str) -> str:
+def toml_key(name: str) -> str:
     """A name as a TOML key, quoted where it must be."""
     if _BARE_KEY.fullmatch(name):
         return name
@@ -252,11 +252,11 @@ def key(name: str) -> str:
     return f'"{escaped}"'
 
 
-def section(name: str) -> str:
+def section_header(name: str) -> str:
     """The header of the section of a column."""
-    return f"[columns.{key(name)}]"
+    return f"[columns.{toml_key(name)}]"
 
 
 def add_line(name: str, line: str, *, schema: str = "its schema") -> str:
     """The end of a message: the line to add to the section of a column."""
-    return f"Add to {section(name)} in {schema}: {line}"
+    return f"Add to {section_header(name)} in {schema}: {line}"
