@@ -40,8 +40,7 @@ def apart(found: pa.Table, worlds: int) -> list[pa.Table]:
 
 
 def compare_postgres(url: str, wanted: int) -> float:
-    from sfumato.data.engines.postgres import Postgres
-    from sfumato.data.engines.postgres_dialect import rendered
+    from sfumato.data.engines.postgres import Postgres, rendered
 
     engine = Postgres(url, named("none"))
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from sfumato.data.counting.axes import literal
 from sfumato.data.engines.base import everything
-from sfumato.data.engines.postgres_dialect import rendered
+from sfumato.data.engines.postgres import rendered
 from sfumato.data.engines.sources import open_source
 from sfumato.errors import SfumatoError
 
