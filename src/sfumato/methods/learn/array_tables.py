@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.data.engines.data_frames import arrow_table
+from sfumato.data.engines.sources import arrow_table
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.domain import Bounds, Values

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.data.engines.base import everything
-from sfumato.data.engines.data_frames import arrow_table
+from sfumato.data.engines.sources import arrow_table
 from sfumato.data.files.file_identity import regular_file
 from sfumato.data.files.writers import format_of, write_file
 from sfumato.data.schema.column import Column, Kind
