@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.data.engines.duckdb import DuckDB
-from sfumato.data.engines.kind_fit import fitting_cells, fitting_kinds
 from sfumato.data.engines.kinds import check_cells
 from sfumato.data.engines.sources import open_source
+from sfumato.data.files.cell_conversion import fitting_cells, fitting_kinds
 from sfumato.data.files.formats import TEXT, ends_in
 from sfumato.data.inspection.guesses import (
     Guess,

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from sfumato.data.engines.base import column as cell_of
 from sfumato.data.engines.duckdb import DuckDB
-from sfumato.data.engines.kind_fit import fitting_cells
 from sfumato.data.engines.sources import open_source
+from sfumato.data.files.cell_conversion import fitting_cells
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted

@@ -33,7 +33,7 @@ from sfumato.data.engines.base import (
     translating_errors,
 )
 from sfumato.data.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of, stored_schema
-from sfumato.data.files.cell_text import check_names, conform
+from sfumato.data.files.cell_conversion import check_names, conform
 from sfumato.data.files.parquet_folder import check_local, write_folder
 from sfumato.data.files.writers import write_file
 from sfumato.data.schema.column import Kind

@@ -31,7 +31,7 @@ from sfumato.data.engines.source_identity import (
     identity_of_tables,
     tables_read,
 )
-from sfumato.data.files.cell_text import check_names, conform, longest, shortened
+from sfumato.data.files.cell_conversion import check_names, conform, longest, shortened
 from sfumato.data.files.csv import CsvFile, encoding_of
 from sfumato.data.files.file_identity import RegularFile, regular_file
 from sfumato.data.files.formats import (

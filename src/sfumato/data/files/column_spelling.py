@@ -20,7 +20,7 @@ from sfumato.data.schema.spelling import DateSpelling, NumberSpelling, spelling_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from sfumato.data.files.cell_text import CellArray
+    from sfumato.data.files.cell_conversion import CellArray
     from sfumato.data.schema.spelling import Spelling
 
 _MARK = b"sfumato.spelling"

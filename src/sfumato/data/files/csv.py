@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.data.engines.kinds import STORED
-from sfumato.data.files.cell_text import check_count, check_names, conform
+from sfumato.data.files.cell_conversion import check_count, check_names, conform
 from sfumato.data.files.csv_shape import Records
 from sfumato.data.files.file_identity import regular_file
 from sfumato.data.files.formats import fixed_separator

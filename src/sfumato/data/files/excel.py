@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sfumato.data.files.cell_text import check_names
+from sfumato.data.files.cell_conversion import (
+    as_text,
+    check_names,
+    natural_kind,
+    read_cells,
+    settled,
+)
 from sfumato.data.files.file_identity import regular_file
-from sfumato.data.files.typed_cells import as_text, natural_kind, read_cells, settled
 from sfumato.data.files.zip_check import check_package, damaged
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.data.schema.names import quoted
@@ -23,8 +28,8 @@ if TYPE_CHECKING:
     from python_calamine import CalamineSheet, CalamineWorkbook
 
     from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.cell_conversion import Cell
     from sfumato.data.files.file_identity import RegularFile
-    from sfumato.data.files.typed_cells import Cell
     from sfumato.data.schema.column import Kind
 
 # The largest number of rows above the header that are skipped.

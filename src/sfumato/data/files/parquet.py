@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sfumato.data.engines.kinds import kinds_of
-from sfumato.data.files.cell_text import CellArray, check_names
+from sfumato.data.files.cell_conversion import CellArray, check_names
 from sfumato.data.files.file_identity import RegularFile, regular_file
 from sfumato.errors import SourceError
 

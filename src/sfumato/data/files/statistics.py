@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.data.engines.kinds import kind_asked
 from sfumato.data.files import readstat_process
-from sfumato.data.files.cell_text import check_names
+from sfumato.data.files.cell_conversion import (
+    as_text,
+    check_names,
+    natural_kind,
+    read_cells,
+    settled,
+)
 from sfumato.data.files.file_identity import regular_file
-from sfumato.data.files.typed_cells import as_text, natural_kind, read_cells, settled
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import SourceError
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.data.engines.kinds import Asked
+    from sfumato.data.files.cell_conversion import Cell
     from sfumato.data.files.file_identity import RegularFile
-    from sfumato.data.files.typed_cells import Cell
 
 _READERS = {
     ".sav": "read_sav",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.data.engines.base import TableTarget
-    from sfumato.data.files.cell_text import CellArray
+    from sfumato.data.files.cell_conversion import CellArray
     from sfumato.data.schema.spelling import Spelling
 
     Writing = Callable[["Batches", BinaryIO, FileLayout], FileLayout]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from sfumato.data.engines.kind_fit import fitting_kinds
-from sfumato.data.files.cell_text import conform, find_fitting_kinds
+from sfumato.data.files.cell_conversion import conform, find_fitting_kinds, fitting_kinds
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SourceError
 

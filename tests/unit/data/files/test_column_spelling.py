@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.data.engines.sources import open_source
-from sfumato.data.files.cell_text import conform
+from sfumato.data.files.cell_conversion import conform
 from sfumato.data.files.column_spelling import marked, read_spelled, spelling_in, write_spelled
 from sfumato.data.files.writers import lines
 from sfumato.data.schema.column import Column, Kind
