@@ -5,21 +5,21 @@ Decision `reading-files`.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import zlib
 from codecs import BOM_UTF8
 from contextlib import closing
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.data.engines.kinds import STORED
 from sfumato.data.files.cell_conversion import check_count, check_names, conform
-from sfumato.data.files.csv_shape import Records
 from sfumato.data.files.file_identity import regular_file
 from sfumato.data.files.formats import fixed_separator
-from sfumato.data.files.text_encoding import Decoded, Prefixed, guess_encoding, marked
 from sfumato.data.files.writers import unguarded
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.layout import USUAL, UTF8, FileLayout
@@ -29,9 +29,364 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
+    from sfumato.arrays import BoolArray
     from sfumato.data.engines.kinds import Asked
-    from sfumato.data.files.csv_shape import ByteStream
     from sfumato.data.files.file_identity import RegularFile
+
+
+# Decode text of any encoding to UTF-8 in blocks, and guess the encoding from bytes.
+#
+# Decision `reading-files`.
+
+
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte order marks; of two with a common prefix the longer one comes first."""
+
+# Bytes without a letter in Windows-1252.
+_NOT_WINDOWS = (b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d")
+
+_BLOCK = 1 << 20
+
+
+def marked(first: bytes) -> str | None:
+    """The encoding of the byte order mark, if there is one."""
+    return next((name for mark, name in MARKS.items() if first.startswith(mark)), None)
+
+
+def guess_encoding(stream: ByteStream) -> str:
+    """The assumed encoding of text that is not UTF-8: Windows-1252, else ISO-8859-1."""
+    while block := stream.read(_BLOCK):
+        if any(byte in block for byte in _NOT_WINDOWS):
+            return "iso-8859-1"
+    return "windows-1252"
+
+
+class Prefixed:
+    """A stream that returns bytes which were already read before the rest."""
+
+    def __init__(self, first: bytes, stream: ByteStream) -> None:
+        self._first = first
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        """Read this many bytes, fewer only at the end."""
+        if not self._first:
+            return self._stream.read(size)
+        first, self._first = self._first[:size], self._first[size:]
+        return first + self._stream.read(size - len(first))
+
+    def close(self) -> None:
+        """Close what is behind."""
+        self._stream.close()
+
+
+class Decoded:
+    """A stream in any encoding, decoded to UTF-8.
+
+    Malformed bytes are refused, or become U+FFFD where reading is not `strict`. *Attack*: otherwise
+    one person's cell would decide whether queries are answered.
+    """
+
+    def __init__(
+        self, stream: ByteStream, codec: str, file: RegularFile, *, strict: bool = True
+    ) -> None:
+        self._stream = stream
+        self._codec = codec
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder(codec)("strict" if strict else "replace")
+        self._taken = 0
+        self._lines = 1
+        self._ended = False
+        # A single-byte encoding decodes almost any bytes, so a wrong declaration is not noticed.
+        # Text in such an encoding is almost never valid UTF-8; a valid file was mis-declared.
+        suspicious = strict and len(bytes(range(256)).decode(codec, "replace")) == 256
+        self._utf8 = codecs.getincrementaldecoder("utf-8")() if suspicious else None
+        self._foreign = False
+
+    def read(self, size: int) -> bytes:
+        """Read about this many bytes; none only at the end."""
+        text = ""
+        while not text and not self._ended:
+            block = self._stream.read(size)
+            self._ended = not block
+            self._taken += len(block)
+            self._look(block)
+            text = self._decoded(block)
+        self._lines += text.count("\n")
+        return text.encode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Close what is behind."""
+        self._stream.close()
+
+    def _decoded(self, block: bytes) -> str:
+        try:
+            return self._decoder.decode(block, final=self._ended)
+        except UnicodeDecodeError as error:
+            known = error.object[: error.start].decode(self._codec, "replace")
+            offset = self._taken - len(error.object) + error.start
+            line = self._lines + known.count("\n")
+        raise SourceError(
+            "encoding_wrong",
+            f"The byte at offset {offset:,} (line {line:,}) of {self._file.name!r} is no letter of "
+            f"its encoding, {self._codec}. Declare the encoding that it has in the schema, e.g. "
+            'file.encoding = "windows-1252", or save the file as UTF-8.',
+        )
+
+    def _look(self, block: bytes) -> None:
+        """Refuse, at the end, a file that is valid UTF-8 with letters beyond ASCII."""
+        if self._utf8 is None:
+            return
+        try:
+            self._utf8.decode(block, final=self._ended)
+        except UnicodeDecodeError:
+            self._utf8 = None
+            return
+        self._foreign = self._foreign or not block.isascii()
+        if self._ended and self._foreign:
+            raise SourceError(
+                "encoding_wrong",
+                f"{self._file.name!r} is UTF-8, but its schema declares "
+                f'file.encoding = "{self._codec}". Remove that line, or name a file in that '
+                "encoding.",
+            )
+
+
+# The shape of a CSV file, checked with NumPy: equally many cells per row, every quote closed.
+#
+# Decision `reading-files`.
+
+
+READ_BYTES = 8 << 20
+"""Bytes that are read at a time, and the longest row allowed."""
+
+# ASCII codes; in UTF-8 none of them occurs inside a longer character.
+_QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+class ByteStream(Protocol):
+    """A stream of bytes; `read` returns fewer only at the end, decoded text about as many."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read the next bytes."""
+        ...
+
+    def close(self) -> None:
+        """Close the underlying file."""
+        ...
+
+
+class Records:
+    """A CSV file as blocks of whole rows, each checked before it is returned.
+
+    Quoting is RFC 4180: a quote opens a cell at its start, closes it at its end, and is doubled
+    inside. Lines end in LF or CR LF. *Invariant*: a byte is inside quotes if and only if an odd
+    number of quotes precede it, so a cumulative XOR replaces a state machine.
+
+    A `decoded` stream is valid UTF-8, and its offsets are not those of the file. Where reading is
+    not `strict`, malformed bytes become U+FFFD.
+    """
+
+    def __init__(self, stream: ByteStream, *, decoded: bool = False, strict: bool = True) -> None:
+        self._stream = stream
+        self._decoded = decoded
+        self._strict = strict
+        self._ahead = b""
+        self._offset = 0
+        self._line = 1
+        self.rows = 0
+
+    def peek(self) -> bytes:
+        """The next bytes, without advancing."""
+        self._fill()
+        return self._ahead
+
+    def skip(self, size: int) -> None:
+        """Skip bytes, such as a byte order mark."""
+        self._ahead = self._ahead[size:]
+        self._offset += size
+
+    def header(self) -> bytes:
+        """The first row without its line end."""
+        self._fill()
+        ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
+        row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
+        self._check_bytes(row)
+        self._advance(row)
+        return self._mended(row).rstrip(b"\r\n")
+
+    def blocks(self, separator: int, columns: int) -> Iterator[bytes]:
+        """Yield the other rows in blocks; refuse rows with another number of cells."""
+        blank_line: int | None = None
+        while self._fill():
+            ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
+            block = self._ahead[: ends[-1] + 1] if ends.size else self._last(self._ahead)
+            if not ends.size:
+                ends = np.array([len(block) - 1])
+            self._check_bytes(block)
+            blank_line = self._check_rows(block, ends, separator, columns, blank_line)
+            self._advance(block)
+            yield self._mended(block)
+
+    def _fill(self) -> bool:
+        """Read ahead unless a whole row is buffered; return whether there are bytes left."""
+        if _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE).size == 0:
+            block = self._stream.read(READ_BYTES)
+            self._ahead += block
+        return bool(self._ahead)
+
+    def _last(self, row: bytes) -> bytes:
+        """The last row, which has no line end; refuse one that is too long or has an open quote."""
+        next_byte = self._stream.read(1)
+        if next_byte:
+            self._ahead = row + next_byte
+            self._refuse(
+                "table_malformed",
+                f"starts a row longer than {READ_BYTES >> 20} MiB",
+                "Is a quote left open, or is it not a CSV",
+            )
+        if row.count(b'"') % 2:
+            self._refuse(
+                "table_malformed",
+                "starts a row whose quote is never closed",
+                "Close it, or double a quote that belongs to the text",
+            )
+        return row + b"\n"
+
+    def _advance(self, block: bytes) -> None:
+        """Advance past a checked block."""
+        self._ahead = self._ahead[len(block) :]
+        self._offset += len(block)
+        self._line += block.count(b"\n")
+
+    def _mended(self, block: bytes) -> bytes:
+        """A checked block as valid text; replacing bytes does not change where cells end."""
+        if self._strict:
+            return block
+        if not (self._decoded or block.isascii()):
+            block = block.decode("utf-8", "replace").encode()
+        return block.replace(b"\0", _REPLACEMENT)
+
+    def _check_bytes(self, block: bytes) -> None:
+        """Refuse malformed UTF-8, NUL bytes, and carriage returns outside line ends."""
+        if self._strict and b"\0" in block:
+            self._refuse_byte(
+                "table_malformed", "is NUL, so this is no text file", block.index(b"\0")
+            )
+        if self._strict and not (self._decoded or block.isascii()):
+            try:
+                block.decode("utf-8")
+            except UnicodeDecodeError as error:
+                self._refuse_byte("not_utf8", "is not valid UTF-8", error.start)
+        data = np.frombuffer(block, np.uint8)
+        if b"\r" in block:
+            returns = _positions_outside_quotes(data, _RETURN)
+            lone = returns[data[np.minimum(returns + 1, data.size - 1)] != _NEWLINE]
+            if lone.size:
+                self._refuse(
+                    "table_malformed",
+                    "holds a carriage return outside quotes that is not part of a line end",
+                    "End lines with LF or CR LF",
+                    position=int(lone[0]),
+                )
+
+    def _check_rows(
+        self,
+        block: bytes,
+        ends: NDArray[np.intp],
+        separator: int,
+        columns: int,
+        blank_line: int | None,
+    ) -> int | None:
+        """Refuse misplaced quotes and rows of another length; return the first blank line."""
+        data = np.frombuffer(block, np.uint8)
+        if b'"' in block:
+            self._check_quotes(data, separator)
+        separators = _positions_outside_quotes(data, separator)
+        cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        sizes = ends - starts - (data[np.maximum(ends - 1, 0)] == _RETURN)
+        blank = (sizes == 0) if columns > 1 else np.zeros(ends.size, bool)
+        self.rows += int(ends.size - blank.sum())
+        wrong = np.flatnonzero((cells != columns) & ~blank)
+        if wrong.size:
+            first = int(wrong[0])
+            self._refuse(
+                "table_malformed",
+                f"has {int(cells[first]):,} cells but the header has {columns:,}",
+                "Correct the row, or quote a cell that holds the separator",
+                position=int(starts[first]),
+            )
+        return self._check_blank(blank, starts, blank_line)
+
+    def _check_blank(
+        self, blank: BoolArray, starts: NDArray[np.intp], blank_line: int | None
+    ) -> int | None:
+        """Refuse blank lines before rows: a row may have been lost there."""
+        if blank_line is None and blank.any():
+            first = int(np.argmax(blank))
+            blank_line = self._line_at(int(starts[first]))
+            blank = blank[first:]
+        if blank_line is not None and not blank.all():
+            raise SourceError(
+                "table_malformed",
+                f"Line {blank_line:,} is blank but rows follow it.",
+                hint="Remove the line, or write missing cells as separators alone.",
+            )
+        return blank_line
+
+    def _check_quotes(self, data: NDArray[np.uint8], separator: int) -> None:
+        """Refuse quotes that neither open nor close a cell nor are doubled inside one."""
+        quotes = np.flatnonzero(data == _QUOTE)
+        opening, closing = quotes[0::2], quotes[1::2]
+        before = data[np.maximum(opening - 1, 0)]
+        after = data[closing + 1]  # a block ends in a line end, so there is a next byte
+        edges = np.array([separator, _NEWLINE, _QUOTE], np.uint8)
+        astray = np.concatenate(
+            (
+                opening[(opening > 0) & ~np.isin(before, edges)],
+                closing[~np.isin(after, edges) & (after != _RETURN)],
+            )
+        )
+        if astray.size:
+            self._refuse(
+                "table_malformed",
+                "has a quote in the middle of a cell",
+                "Put the whole cell in quotes and double the quotes inside it",
+                position=int(astray.min()),
+            )
+
+    def _line_at(self, position: int) -> int:
+        return self._line + self._ahead.count(b"\n", 0, position)
+
+    def _refuse(self, code: str, problem: str, remedy: str, position: int = 0) -> NoReturn:
+        raise SourceError(code, f"Line {self._line_at(position):,} {problem}. {remedy}.")
+
+    def _refuse_byte(self, code: str, problem: str, position: int) -> NoReturn:
+        offset = "" if self._decoded else f"at offset {self._offset + position:,} "
+        raise SourceError(
+            code,
+            f"The byte {offset}(line {self._line_at(position):,}) {problem}. Save the file as "
+            'UTF-8, or say in the schema what it is, e.g. file.encoding = "windows-1252".',
+        )
+
+
+def _positions_outside_quotes(data: NDArray[np.uint8], byte: int) -> NDArray[np.intp]:
+    """The positions of a byte outside quotes."""
+    is_match = data == byte
+    quotes = data == _QUOTE
+    if quotes.any():
+        is_match &= ~np.logical_xor.accumulate(quotes)
+    return np.flatnonzero(is_match)
 
 
 SEPARATORS = ",;\t|"

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sfumato.data.files import csv, csv_shape
+from sfumato.data.files import csv
+from sfumato.data.files import csv as csv_shape
 from sfumato.data.files.csv import CsvFile
 from sfumato.data.files.writers import header_line, lines
 from sfumato.data.schema.column import Kind

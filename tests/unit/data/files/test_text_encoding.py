@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato.data.engines.base import everything
 from sfumato.data.engines.sources import missing_columns, open_duckdb
-from sfumato.data.files import csv_shape
+from sfumato.data.files import csv as csv_shape
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.layout import FileLayout
 from sfumato.errors import CallerError, SourceError
