@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from sfumato.data.engines.base import everything
 from sfumato.data.engines.sources import missing_columns, open_duckdb
-from sfumato.data.files import zip_check
+from sfumato.data.files import excel as zip_check
 from sfumato.data.files.writers import write_file
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.layout import FileLayout
