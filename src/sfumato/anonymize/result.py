@@ -24,7 +24,7 @@ from sfumato.data.engines.base import hold_open
 from sfumato.data.engines.kinds import kinds_of, stored_schema
 from sfumato.data.files.column_spelling import Marked, keys_in, marked
 from sfumato.data.files.formats import PARQUET, ends_in
-from sfumato.data.files.sheet_labels import labelled
+from sfumato.data.files.workbook import labelled
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.hierarchy import ROOT
 from sfumato.errors import LargeReleaseWarning
