@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from sfumato.data.engines.base import SPARK, FolderTarget, TableTarget, everything, source_table
 from sfumato.data.engines.sources import POSTGRES, open_source
-from sfumato.data.files.parquet_folder import parts_in
+from sfumato.data.files.writers import parts_in
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SourceError
 from sfumato.release.fingerprint import contents

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sfumato.data.engines.base import FolderTarget, TableTarget
-from sfumato.data.files.parquet_folder import SIDECAR_NAME
-from sfumato.data.files.writers import format_of
+from sfumato.data.files.writers import SIDECAR_NAME, format_of
 from sfumato.errors import OutputError, SourceError, option
 from sfumato.filesystem import check_apart, check_target, sweep
 from sfumato.release.files_in_use import vault_files_around

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.data.files.parquet_folder import SIDECAR_NAME
+from sfumato.data.files.writers import SIDECAR_NAME
 from sfumato.data.schema.layout import USUAL, FileLayout, separator_of
 from sfumato.errors import SchemaError, SourceError
 from sfumato.filesystem import unfinished

@@ -19,9 +19,8 @@ from sfumato.data.engines.base import TableTarget
 from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.files.column_spelling import keys_in
 from sfumato.data.files.formats import EXCEL, ends_in
-from sfumato.data.files.parquet_folder import SIDECAR_NAME
 from sfumato.data.files.workbook import with_typed_labels
-from sfumato.data.files.writers import format_of
+from sfumato.data.files.writers import SIDECAR_NAME, format_of
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import OutputError
 from sfumato.filesystem import (

@@ -82,7 +82,7 @@ class WritingContract:
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A folder holds Parquet files and nothing else; their names have the query's order."""
-        monkeypatch.setattr("sfumato.data.files.parquet_folder.PART_BYTES", 1)
+        monkeypatch.setattr("sfumato.data.files.writers.PART_BYTES", 1)
         numbers = pa.table({"n": pa.array(range(150_000), pa.int64())})
         # Text that does not compress: engines may put few bytes into one file.
         cell = "CASE WHEN n % 3 = 0 THEN NULL ELSE MD5(CAST(n AS VARCHAR)) END"

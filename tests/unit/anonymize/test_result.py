@@ -186,7 +186,7 @@ def test_a_full_disk_is_told_by_the_name_that_was_given(
 
     release = people.anonymize(k=5)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sfumato.data.files.parquet_folder._write_parts", full)
+    monkeypatch.setattr("sfumato.data.files.writers._write_parts", full)
     with pytest.raises(sf.SfumatoError, match=r"^Cannot write 'f': the disk is full") as told:
         release.save("f/")
     assert told.value.code == "disk_full"

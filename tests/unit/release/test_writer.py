@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from sfumato.data.engines.base import FolderTarget
 from sfumato.data.engines.kinds import kinds_of
-from sfumato.data.files.parquet_folder import write_folder
+from sfumato.data.files.writers import write_folder
 from sfumato.errors import OutputError, SfumatoError, SourceError
 from sfumato.filesystem import MARK, sweep
 from sfumato.release.engine_tables import EngineRows

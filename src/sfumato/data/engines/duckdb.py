@@ -34,8 +34,7 @@ from sfumato.data.engines.base import (
 )
 from sfumato.data.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of, stored_schema
 from sfumato.data.files.cell_conversion import check_names, conform
-from sfumato.data.files.parquet_folder import check_local, write_folder
-from sfumato.data.files.writers import write_file
+from sfumato.data.files.writers import check_local, write_file, write_folder
 from sfumato.data.schema.column import Kind
 from sfumato.data.schema.layout import USUAL
 from sfumato.errors import EngineError, OutputError

@@ -29,14 +29,15 @@ from sfumato.data.engines.base import (
 from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
 from sfumato.data.engines.source_identity import Identity, unresolved
-from sfumato.data.files.parquet_folder import check_local, write_folder
 from sfumato.data.files.writers import (
     RELEASE,
+    check_local,
     table_exists,
     table_in_use,
     table_not_a_release,
     table_unresolved,
     write_file,
+    write_folder,
 )
 from sfumato.errors import EngineError, OutputError, SourceError
 

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from sfumato.data.engines.base import FolderTarget
-from sfumato.data.files.parquet_folder import parts_in, whole_folder, write_folder
+from sfumato.data.files.writers import parts_in, whole_folder, write_folder
 from sfumato.errors import OutputError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TABLE = pa.table({"n": list(range(10))})
 def test_parts_are_bounded_and_keep_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.data.files.parquet_folder.PART_BYTES", 1)
+    monkeypatch.setattr("sfumato.data.files.writers.PART_BYTES", 1)
     batches = TABLE.to_batches(max_chunksize=4)
     reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches)
     write_folder("Test", lambda: reader, FolderTarget(str(tmp_path / "out")), overwrite=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.data.engines.spark.jobs import SparkJobs, in_own_thread
 from sfumato.data.engines.spark.tables import reads
 from sfumato.data.files.formats import PARQUET, ends_in
-from sfumato.data.files.parquet_folder import check_local, part_name, parts_in, whole_folder
+from sfumato.data.files.writers import check_local, part_name, parts_in, whole_folder
 from sfumato.errors import OutputError, option
 from sfumato.filesystem import MARK
 
