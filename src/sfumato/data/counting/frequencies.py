@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.data.counting.axes import encode
 from sfumato.data.counting.contribution import COUNT, PERSON, bound
-from sfumato.data.counting.encoding import encode
 from sfumato.data.counting.grouping import merge
 from sfumato.data.counting.memory_limit import (
     TooManyCombinationsError,

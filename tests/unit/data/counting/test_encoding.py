@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.data.counting.encoding import encode
+from sfumato.data.counting.axes import encode
 
 COLUMNS: dict[str, list[Any]] = {
     "short range": [-3, 5, None, 0, 5],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data.counting.encoding import encode
+from sfumato.data.counting.axes import encode
 from sfumato.data.counting.grouping import group, keys
 from sfumato.data.counting.hashing import Keyed
 from sfumato.methods.query.answer.engine_queries import Aggregates, join_limbs, limb_count
