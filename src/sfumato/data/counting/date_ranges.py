@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TURN, _PERSON = "sf_turn", "sf_person"
 
 
-def between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
+def rows_between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
     """The rows of a table from day `low` to day `high`, both included."""
     # Half open, so that a timestamp on the last day is included.
     behind = high if high == date.max else high + timedelta(days=1)
@@ -25,7 +25,7 @@ def between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
 
 def count_cells(table: exp.Expr, of: str, low: date, high: date, by: str | None) -> exp.Select:
     """Count the rows between two days, by the values of column `by` where it is given."""
-    block = between(table, of, low, high).subquery("sf_block")
+    block = rows_between(table, of, low, high).subquery("sf_block")
     counted = exp.alias_(exp.Count(this=exp.Star()), "n")
     if by is None:
         return exp.select(counted).from_(block)
@@ -41,7 +41,7 @@ def rows_of_people(
     line for each row. Rows without a person are left out.
     """
     named = exp.alias_(person, _PERSON, quoted=True)
-    block = between(table, of, low, high).where(column(str(unit.column)).is_(exp.null()).not_())
+    block = rows_between(table, of, low, high).where(column(str(unit.column)).is_(exp.null()).not_())
     most = exp.Literal.number(unit.max_rows)
     # Only our own columns are selected. *Attack*: a column of the table named sf_person would
     # otherwise take the place of the person, so that one person counted as many.

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 
-from sfumato.data.counting.date_ranges import between
+from sfumato.data.counting.date_ranges import rows_between
 from sfumato.data.files.writers import format_of, guarded_names
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted, suggestion
@@ -56,7 +56,7 @@ class Period:
 
     def rows(self, data: Dataset, of: str) -> exp.Select:
         """The rows of a data set that belong to it, by a column of dates."""
-        return between(data.table, of, self.low, self.high)
+        return rows_between(data.table, of, self.low, self.high)
 
     def to_json(self) -> dict[str, Any]:
         """The period as JSON-able data."""
