@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 
-from sfumato.data.counting.date_ranges import rows_between
+from sfumato.data.counting.contribution import rows_between
 from sfumato.data.files.writers import format_of, guarded_names
 from sfumato.data.schema.layout import USUAL
 from sfumato.data.schema.names import quoted, suggestion

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from sfumato.data.counting.date_ranges import count_cells, rows_of_people
+from sfumato.data.counting.contribution import count_cells, rows_of_people
 from sfumato.data.engines.base import column
 from sfumato.data.engines.malformed_cells import as_spelled
 from sfumato.data.schema.column import Kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from sfumato.data.counting.date_ranges import count_cells, rows_of_people
+from sfumato.data.counting.contribution import count_cells, rows_of_people
 from sfumato.data.engines.base import column
 from sfumato.data.schema.unit import Entity
 from sfumato.vault.feeds.feed import periods
