@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.data.engines.base import LOCAL, SparkAddress, everything, spark_address
 from sfumato.data.engines.sources import open_source
 from sfumato.data.engines.spark import session as sessions
-from sfumato.data.engines.spark.log_silence import hush
+from sfumato.data.engines.spark.session import hush
 from sfumato.data.engines.spark.sources import open_spark
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
