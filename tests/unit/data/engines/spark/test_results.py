@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.data.engines.base import named
-from sfumato.data.engines.spark import results
+from sfumato.data.engines.spark import jobs as results
 from sfumato.data.engines.spark.engine import Spark
 from sfumato.data.engines.spark.session import translate
 from sfumato.errors import EngineError
