@@ -24,7 +24,6 @@ from sfumato.data.engines.base import (
 from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
 from sfumato.data.engines.spark.folders import check_folder, write_folder
-from sfumato.data.engines.spark.identity import identity_of
 from sfumato.data.engines.spark.jobs import (
     SparkJobs,
     arrow_schema,
@@ -32,6 +31,7 @@ from sfumato.data.engines.spark.jobs import (
     cancel_jobs,
     in_own_thread,
 )
+from sfumato.data.engines.spark.plans import identity_of
 from sfumato.data.engines.spark.session import check_running, hush, translate
 from sfumato.data.engines.spark.tables import check_table, drafted
 from sfumato.data.files.writers import write_file

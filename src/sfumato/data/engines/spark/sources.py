@@ -15,8 +15,12 @@ from urllib.parse import unquote
 from sfumato.data.engines.base import named, source_table, spark_address, translating_errors
 from sfumato.data.engines.source_identity import files_within, unresolved
 from sfumato.data.engines.spark.engine import Spark, create_view
-from sfumato.data.engines.spark.identity import identity_of_location, local_path
-from sfumato.data.engines.spark.plan_stability import file_indexes, why_not_fixed
+from sfumato.data.engines.spark.plans import (
+    file_indexes,
+    identity_of_location,
+    local_path,
+    why_not_fixed,
+)
 from sfumato.data.engines.spark.session import (
     check_settings,
     is_remote,

@@ -16,6 +16,8 @@ from sfumato.data.engines.source_identity import (
 from sfumato.data.engines.spark.session import is_remote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
     from sqlglot import exp
 
@@ -108,3 +110,128 @@ def local_path(location: str) -> Path | None:
 def listed(sequence: Any) -> list[Any]:
     """A Scala sequence as a list."""
     return [sequence.apply(index) for index in range(sequence.size())]
+
+
+# Whether every query of a data frame reads the same rows, judged by its plan.
+#
+# A contribution bound or a count is meaningless over rows that change between queries. Spark calls a
+# plan deterministic if no value is drawn at random. But the rows of a limit or a sample, and the
+# first row of a group, depend on the order in which rows arrive, which depends on the columns that a
+# query reads.
+
+
+_ROWS_AS_THEY_COME = {
+    "Sample": "it is a sample",
+    "Tail": "it takes the last rows of an unsorted frame",
+    "GlobalLimit": "it takes the first rows (limit) without sorting by every column right before",
+    "Offset": "it leaves out the first rows (offset) without sorting by every column right before",
+    "Deduplicate": "it keeps one row of several that differ (dropDuplicates on some columns)",
+}
+
+# Functions that depend on the order of rows: Spark's class names and the SQL names.
+_VALUES_AS_THEY_COME = {
+    "First": "first()",
+    "Last": "last()",
+    "AnyValue": "any_value()",
+    "NthValue": "nth_value()",
+    "CollectList": "collect_list()",
+    "ListAgg": "listagg()",
+    "MaxBy": "max_by()",
+    "MinBy": "min_by()",
+    "Mode": "mode()",
+    "RowNumber": "row_number()",
+    "NTile": "ntile()",
+    "Lag": "lag()",
+    "Lead": "lead()",
+    "ApproximatePercentile": "approx_percentile()",
+}
+
+# Functions of the current time; Spark keeps it constant within a query, not between queries.
+_CLOCK = {
+    "CurrentTimestamp": "current_timestamp()",
+    "Now": "now()",
+    "CurrentDate": "current_date()",
+    "CurrentTime": "current_time()",
+    "LocalTimestamp": "localtimestamp()",
+}
+
+
+def why_not_fixed(plan: Any) -> str | None:
+    """Why an analyzed plan may read other rows in the next query; None where it does not."""
+    for node in _nodes(plan):
+        if not node.deterministic():
+            return "it draws at random, or numbers rows as they happen to come"
+        reason = _ROWS_AS_THEY_COME.get(_kind(node))
+        if reason is not None and not _settled(node):
+            return reason
+        for expression in listed(node.expressions()):
+            for inner in _tree(expression):
+                reason = _why_unstable(inner)
+                if reason is not None:
+                    return reason
+    return None
+
+
+def _why_unstable(node: Any) -> str | None:
+    """Why an expression may give another value in the next query."""
+    kind = _kind(node)
+    if kind in _CLOCK:
+        return f"{_CLOCK[kind]} is another at each look"
+    if kind in _VALUES_AS_THEY_COME:
+        return f"{_VALUES_AS_THEY_COME[kind]} depends on the order in which rows come"
+    if kind == "WindowExpression" and _counts_rows(node):
+        return "a window of rows depends on the order in which rows come; say RANGE instead of ROWS"
+    return None
+
+
+def _counts_rows(window: Any) -> bool:
+    """Whether an aggregate's window is bounded by a number of rows, whose order among ties varies.
+
+    Ranks have such a window too, but give ties the same value.
+    """
+    frame = window.windowSpec().frameSpecification()
+    if _kind(window.windowFunction()) != "AggregateExpression":
+        return False
+    if _kind(frame) != "SpecifiedWindowFrame" or _kind(frame.frameType()) != "RowFrame$":
+        return False
+    ends = {_kind(frame.lower()), _kind(frame.upper())}
+    return ends != {"UnboundedPreceding$", "UnboundedFollowing$"}
+
+
+def file_indexes(plan: Any) -> list[Any]:
+    """The file indexes of a plan, which Spark lists once and caches."""
+    relations = (node.relation() for node in _nodes(plan) if _kind(node) == "LogicalRelation")
+    return [relation.location() for relation in relations if _kind(relation) == "HadoopFsRelation"]
+
+
+def _settled(node: Any) -> bool:
+    """Whether a limit or deduplication keeps the same rows for every order of arrival."""
+    if _kind(node) == "Deduplicate":
+        return _ids(node.keys()) >= _ids(node.output())
+    below = node.child()
+    while _kind(below) in {"LocalLimit", "GlobalLimit", "Offset"}:
+        below = below.child()
+    if _kind(below) != "Sort" or not getattr(below, "global")():
+        return False
+    keys = [order.child() for order in listed(below.order())]
+    plain = {key.exprId().id() for key in keys if _kind(key) == "AttributeReference"}
+    return plain >= _ids(below.output())
+
+
+def _ids(attributes: Any) -> set[int]:
+    return {attribute.exprId().id() for attribute in listed(attributes)}
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    for root in (plan, *listed(plan.subqueriesAll())):
+        yield from _tree(root)
+
+
+def _tree(node: Any) -> Iterator[Any]:
+    yield node
+    for child in listed(node.children()):
+        yield from _tree(child)
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
