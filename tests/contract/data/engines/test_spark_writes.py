@@ -14,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from sfumato.data.engines.base import FolderTarget, TableTarget, named
-from sfumato.data.engines.spark import folders
 from sfumato.data.engines.spark import session as sessions
+from sfumato.data.engines.spark import targets as folders
 from sfumato.data.engines.spark.engine import Spark
 from sfumato.errors import OutputError
 from sfumato.testing.engines import query
@@ -111,7 +111,7 @@ def test_ctrl_c_leaves_nothing(spark_session: Any, tmp_path: Path, kind: str) ->
 KILLED = """
 import os, signal, sys
 from sfumato.data.engines.base import TableTarget
-from sfumato.data.engines.spark import tables
+from sfumato.data.engines.spark import targets as tables
 from sfumato.data.engines.spark.sources import open_spark
 from sfumato.testing.engines import query
 

@@ -23,7 +23,6 @@ from sfumato.data.engines.base import (
 )
 from sfumato.data.engines.kinds import kinds_of
 from sfumato.data.engines.malformed_cells import Doubt, doubted, doubts_of
-from sfumato.data.engines.spark.folders import check_folder, write_folder
 from sfumato.data.engines.spark.jobs import (
     SparkJobs,
     arrow_schema,
@@ -33,7 +32,7 @@ from sfumato.data.engines.spark.jobs import (
 )
 from sfumato.data.engines.spark.plans import identity_of
 from sfumato.data.engines.spark.session import check_running, hush, translate
-from sfumato.data.engines.spark.tables import check_table, drafted
+from sfumato.data.engines.spark.targets import check_folder, check_table, drafted, write_folder
 from sfumato.data.files.writers import write_file
 from sfumato.data.schema.names import check_names
 from sfumato.filesystem import check_target
