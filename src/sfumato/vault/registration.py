@@ -24,7 +24,7 @@ from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import dump, parse
 from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.data.schema.schema_file import save as save_schema
-from sfumato.data.schema.toml_document import DOMAIN, section
+from sfumato.data.schema.toml_document import DOMAIN, section_header
 from sfumato.data.schema.unit import UNITS, Entity, Rows, Ties
 from sfumato.errors import ParameterError, SchemaError, SfumatoError, option
 from sfumato.methods.query.sql.tables import measure_fanouts
@@ -457,7 +457,9 @@ def check_bounds(schema: Schema, file: Path) -> None:
     """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)
-        lines = "; ".join(f"{section(column.name)}: {DOMAIN[column.kind]}" for column in bare)
+        lines = "; ".join(
+            f"{section_header(column.name)}: {DOMAIN[column.kind]}" for column in bare
+        )
         raise SchemaError(
             "bounds_missing",
             f"{names} {'has' if len(bare) == 1 else 'have'} no bounds, so nothing limits what one "

@@ -4,7 +4,7 @@ The values of a *declared* axis come from the schema, which is public. Those of 
 come from the data, which is private: a differentially private method must pay for them. A missing
 value (NULL) and, among reals, NaN have codes of their own after all others.
 
-Decision `integer-ranges`.
+`encode` turns what an engine returns into codes. Decision `integer-ranges`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from sfumato.data.schema.toml_document import DOMAIN, add_line
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.schema.column import Column
 
 
@@ -252,22 +254,10 @@ def literal(value: int | Decimal | date) -> exp.Expr:
     return exp.cast(exp.convert(value), "BIGINT")
 
 
-# Encode batches of values from an engine as codes, dictionaries and counts.
-#
 # Integers, dates and booleans in a short range are looked up in a table as long as the range, which
-# costs a fraction of hashing; texts and reals are hashed. No array held here is a view into a batch:
-# it would keep all columns of the batch in memory. Decision `large-releases`.
+# costs a fraction of hashing; texts and reals are hashed. No array held below is a view into a
+# batch: it would keep all columns of the batch in memory. Decision `large-releases`.
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from sfumato.arrays import BoolArray, IntArray
-    from sfumato.data.counting.axes import Axis
-
-    Coded = tuple[tuple[Axis, ...], list[NDArray[np.integer]], IntArray]
 
 OUTSIDE = -1
 """The code of a value that is not on a declared axis."""
@@ -277,7 +267,9 @@ _SHORT_RANGE = 1 << 16
 _RANGE_FACTOR = 4
 
 
-def encode(reader: pa.RecordBatchReader, columns: Sequence[str | Axis]) -> Coded:
+def encode(
+    reader: pa.RecordBatchReader, columns: Sequence[str | Axis]
+) -> tuple[tuple[Axis, ...], list[NDArray[np.integer]], IntArray]:
     """Encode batches of (values of each column, count).
 
     Parameters

@@ -317,9 +317,6 @@ def _integer(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value, to=exp.DataType.build("BIGINT"))
 
 
-# Rows between two days, optionally bounded to the first rows of each person.
-
-
 _TURN, _PERSON = "sf_turn", "sf_person"
 
 

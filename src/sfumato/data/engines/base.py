@@ -389,7 +389,7 @@ def stream_translating_errors(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-# Reference counting of engines: an engine is closed when its last user is gone.
+# The users of each engine, by its id: an engine is closed when its last user is gone.
 
 
 @dataclass

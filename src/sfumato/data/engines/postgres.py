@@ -1,4 +1,10 @@
-"""PostgreSQL: one session, so that lent tables are temporary and vanish with it."""
+"""PostgreSQL: its dialect, the identity of its tables, and the engine.
+
+An engine has one session, so that lent tables are temporary and vanish with it. The identity of a
+table is read from the catalogue, which records the relations that a view or a policy reads and the
+user-made objects that it uses. It records no built-in functions: these are read from the stored
+query trees. Decision `source-identity`.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +52,6 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Target
     from sfumato.data.schema.column import Kind
-
-
-# Rendering queries in the dialect of PostgreSQL.
 
 
 DIALECT = "postgres"
@@ -99,13 +102,6 @@ def from_hex(digits: exp.Expr) -> exp.Expr:
     """The number that hexadecimal digits stand for."""
     bits = exp.cast(exp.DPipe(this=exp.convert("x"), expression=digits), "BIT(28)")
     return exp.cast(bits, "BIGINT")
-
-
-# The identity of a PostgreSQL table, from the catalogue: the relations it reads through views.
-#
-# The catalogue records which relations a view or a policy reads, and which user-made objects it uses.
-# It records no built-in functions: these are read from the stored query trees. Decision
-# `source-identity`.
 
 
 # Built-in functions that are not immutable but read only their arguments and session settings.

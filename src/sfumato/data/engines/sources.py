@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Kind
 
 
-# Tables in memory: data frames, relations, records, columns by name.
-
-
 class ArrowTable(Protocol):
     """A table in memory that speaks Arrow: pyarrow, polars, pandas, DuckDB and others."""
 
@@ -127,13 +124,13 @@ def _by_column(rows: Records) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-# Parquet files as the source of DuckDB: read in place, or copied where that would fail.
+# Parquet files are read in place, or copied where that would fail.
 #
 # *Attack*: one person's cell must not decide whether queries are answered. DuckDB fails at every
-# query of a column with a cell that is not UTF-8. So for private use the texts are checked once when
-# the files are opened, and files with such a cell are copied, with NULL in its place. DuckDB also
-# holds 2,048 cells of a column at once, so cells of megabytes fill its memory before a query can cut
-# them. Files with texts longer than declared are copied with the texts cut.
+# query of a column with a cell that is not UTF-8. So for private use the texts are checked once
+# when the files are opened, and files with such a cell are copied, with NULL in its place. DuckDB
+# also holds 2,048 cells of a column at once, so cells of megabytes fill its memory before a query
+# can cut them. Files with texts longer than declared are copied with the texts cut.
 #
 # Decisions `malformed-cells` and `private-texts`.
 

@@ -13,7 +13,9 @@ The values of text:
 - date: YYYY-MM-DD, years 0001 to 9999, days that exist.
 - boolean: `true` or `false` in any case.
 
-A declared spelling replaces these forms: see `column_spelling`.
+A declared spelling replaces these forms: see `column_spelling`. Typed cells, such as those of a
+spreadsheet, are taken as they are where they have the kind, else converted through their text.
+*Invariant*: the result for a cell depends only on the cell and on declarations, not on other cells.
 """
 
 from __future__ import annotations
@@ -335,12 +337,6 @@ def _refusal(cells: CellArray, reading: _Reading, name: str, rows_before: int) -
     )
 
 
-# Convert typed cells, such as those of a spreadsheet, to kinds one by one.
-#
-# *Invariant*: the result depends only on the cell itself and on declarations, never on other cells.
-# Decision `reading-files`.
-
-
 Cell = str | float | int | bool | date | datetime | time | timedelta | None
 
 # Rows converted at a time, which bounds the memory of the texts in between.
@@ -453,9 +449,6 @@ def _native(cell: Cell, kind: Kind) -> Cell:
 
 def _is_whole(cell: object) -> bool:
     return isinstance(cell, int | float) and abs(cell) <= _EXACT and cell == int(cell)
-
-
-# Kinds that the text columns of a source could be read as.
 
 
 def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:

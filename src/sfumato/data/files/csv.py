@@ -1,4 +1,6 @@
-"""Read CSV files: header, separator and shape are checked, cells are text, in one pass.
+"""Read CSV files of any encoding in one pass; cells are text.
+
+The header, the separator and the shape are checked: rows of equally many cells, every quote closed.
 
 Decision `reading-files`.
 """
@@ -34,11 +36,6 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray
     from sfumato.data.engines.kinds import Asked
     from sfumato.data.files.file_identity import RegularFile
-
-
-# Decode text of any encoding to UTF-8 in blocks, and guess the encoding from bytes.
-#
-# Decision `reading-files`.
 
 
 MARKS = {
@@ -158,11 +155,6 @@ class Decoded:
                 f'file.encoding = "{self._codec}". Remove that line, or name a file in that '
                 "encoding.",
             )
-
-
-# The shape of a CSV file, checked with NumPy: equally many cells per row, every quote closed.
-#
-# Decision `reading-files`.
 
 
 READ_BYTES = 8 << 20

@@ -1,5 +1,9 @@
 """Read Excel files: one sheet with one header row, cells with the types they have there.
 
+The zip package is checked before it is read. *Attack*: a small archive can expand to fill the
+memory, and the sizes it declares may be false. So it is unpacked here in blocks that are dropped.
+The extent of the cells is checked too, because a reader allocates the whole rectangle around them.
+
 Decision `reading-files`.
 """
 
@@ -34,13 +38,6 @@ if TYPE_CHECKING:
     from sfumato.data.files.cell_conversion import Cell
     from sfumato.data.files.file_identity import RegularFile
     from sfumato.data.schema.column import Kind
-
-
-# Check the zip package of a spreadsheet before it is read.
-#
-# *Attack*: a small archive can expand to fill the memory, and the sizes it declares may be false. So
-# it is unpacked here in blocks that are dropped. The extent of the cells is checked too, because a
-# reader allocates the whole rectangle around them. Decision `reading-files`.
 
 
 MOST_EXPANSION = 200

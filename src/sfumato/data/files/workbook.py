@@ -1,5 +1,9 @@
 """Write Excel files: one sheet with numbers as numbers and text as text, never as a formula.
 
+A released column of labels is text, because a label may be a range. Where every label is a plain
+value, the sheet has numbers, dates and booleans, as the input had. The metadata of the Arrow field
+names the column that the labels belong to.
+
 Decision `what-travels`.
 """
 
@@ -27,20 +31,11 @@ from sfumato.filesystem import Scratch, temporary_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from xlsxwriter import Workbook
-    from xlsxwriter.worksheet import Worksheet
+    from xlsxwriter import Workbook  # type: ignore[import-untyped]  # ships no types
+    from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]
 
     from sfumato.data.files.writers import Batches
     from sfumato.data.schema.domain import Scalar
-
-
-# Convert columns of labels to typed values for a sheet, where every label is a plain value.
-#
-# A released column of labels is text, because a label may be a range. Where no label is, the sheet
-# has numbers, dates and booleans, as the input had. The metadata of the Arrow field says of which
-# column the labels are.
-#
-# Decision `what-travels`.
 
 
 _MARK = b"sfumato.labels"

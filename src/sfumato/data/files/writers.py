@@ -1,50 +1,46 @@
-"""Write files atomically, in the layout of the input.
+"""Write files and folders of Parquet files atomically, in the layout of the input.
 
-CSV lines are built column by column: a missing cell is empty, empty text is """".
-Decision `what-travels`.
+CSV lines are built column by column: a missing cell is empty, an empty text is a pair of quotes.
+A folder is filled in a scratch folder beside the target and then renamed; the names of its files
+are in the order of the rows. Decisions `what-travels` and `writing-releases`.
 """
 
 from __future__ import annotations
+
 import codecs
 import gzip
+import os
 import re
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from sfumato.data.engines.base import FolderTarget
 from sfumato.data.engines.kinds import is_text
 from sfumato.data.files.column_spelling import spelling_in, write_spelled
 from sfumato.data.files.formats import EXCEL, PARQUET, TEXT, WRITTEN, ends_in, fixed_separator
 from sfumato.data.schema.layout import USUAL, FileLayout
 from sfumato.errors import OutputError, option
-from sfumato.filesystem import whole
-import os
-from contextlib import contextmanager
-from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING
-from sfumato.data.engines.base import FolderTarget
-from sfumato.data.files.formats import PARQUET, ends_in
-from sfumato.filesystem import Scratch, check_room, check_target, sweep, sync, unwritable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+from sfumato.filesystem import Scratch, check_room, check_target, sweep, sync, unwritable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from sfumato.data.engines.base import TableTarget
     from sfumato.data.files.cell_conversion import CellArray
     from sfumato.data.schema.spelling import Spelling
 
     Writing = Callable[["Batches", BinaryIO, FileLayout], FileLayout]
+
 
 _SPECIAL = '"\r\n'
 
@@ -326,12 +322,6 @@ def table_unresolved(target: TableTarget) -> OutputError:
         "which nobody can tell what it reads, perhaps that table.",
         hint=f"Choose another name, and leave {option('overwrite', True)} out.",
     )
-
-
-# Write a folder of Parquet files atomically; file names are in the order of the rows.
-#
-# A scratch folder beside the target is filled and then renamed.
-# Decision `writing-releases`.
 
 
 PART_BYTES = 128 << 20

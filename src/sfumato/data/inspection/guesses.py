@@ -1,8 +1,12 @@
-"""Guess kinds and roles of columns from names and profiles, each with a reason.
+"""Guess kinds, roles and hierarchies of columns from names and profiles, each with a reason.
 
 A guess declares no domain: bounds and values would come from private rows, and a declared domain
-counts as public, so a person must write it. The words of names are in hints.toml. Decision
-`schemas`.
+counts as public, so a person must write it. The words of names are in hints.toml.
+
+Bounds, values, missing cells and the privacy unit are proposed apart (`observed_schema`), for the
+owner only: they are written as comments or asked one by one, and declare nothing until a person
+confirms them. Bounds are round and a bit wider than the data, so that they reveal no cell.
+Decision `schemas`.
 """
 
 from __future__ import annotations
@@ -221,9 +225,6 @@ def _shape(profile: ColumnProfile) -> str | None:
     return None
 
 
-# Propose hierarchies for quasi-identifiers from their profiles.
-
-
 # Lengths at which texts of equal length with digits count as codes, for which a mask is proposed.
 _MASKED_LENGTHS = range(3, 33)
 
@@ -318,13 +319,6 @@ def _flat(profile: ColumnProfile, kind: Kind) -> Tree | None:
         return None
     leaves = tuple(sorted(values))
     return Tree(leaves, ((ROOT,),) * len(leaves), seen=True)  # type: ignore[arg-type]  # no floats here
-
-
-# Propose declarations from rows: bounds, values, missing cells and the privacy unit.
-#
-# The proposals are for the owner only and declare nothing until a person confirms them: they are
-# written as comments or asked one by one. Bounds are round and a bit wider than the data, so that
-# they reveal no cell. Decision `schemas`.
 
 
 # Bounds are multiples of a round number near this fraction of the range.

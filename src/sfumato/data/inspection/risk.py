@@ -1,8 +1,26 @@
-"""Measure uniqueness: the share of unique rows for every set of quasi-identifiers.
+"""Uniqueness by every set of quasi-identifiers, and the risk of re-identification.
 
-The frequencies of a set are summed from those of a larger set, so the table is read once. Sets with
-too many groups are measured from smaller to larger ones instead: a row that is unique by fewer
-columns is unique by more.
+*Uniqueness.* The frequencies of a set are summed from those of a larger set, so the table is read
+once. Sets with too many groups are measured from smaller to larger ones instead: a row that is
+unique by fewer columns is unique by more.
+
+*Beyond the memory limit.* Rows that agree in some columns agree in each of them. So rows are split
+by a hash of the column with most values: no group of a set with that column is split, each part is
+measured by itself, and the figures add up. Sets without that column follow; they have fewer
+combinations. Decisions `optimal-search` and `large-releases`.
+
+*Re-identification*: the probability that a row is matched to its person, for three attackers. The
+prosecutor knows that the target is in the table. The journalist picks any target of a larger
+population from which the table was drawn. The marketer wants as many right matches as possible.
+With f_j the size of class j in the table and F_j in the population (F_j = f_j where no population
+is given: then the journalist's risk is at most the prosecutor's, which is what is reported):
+
+    prosecutor   highest max 1/f_j       average (number of classes) / n
+    journalist   highest max 1/F_j       average sum f_j/F_j / n over classes of the table
+    marketer     average sum f_j/F_j / n: the share of rows a linkage of all rows gets right
+
+Reference: El Emam and Dankar, Protecting privacy using k-anonymity, JAMIA 2008; Dankar and
+El Emam, A method for evaluating marketer re-identification risk, PAIS 2010.
 """
 
 from __future__ import annotations
@@ -34,6 +52,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.arrays import IntArray
+    from sfumato.data.engines.base import Engine
+
+    Columns = tuple[str, ...]
 
 
 SMALL = 5
@@ -251,21 +272,6 @@ def _joined(
     )
 
 
-# Re-identification risk: how likely a row is matched to its person, for three attackers.
-#
-# *Prosecutor*: knows that the target is in the table. *Journalist*: picks any target of a larger
-# population from which the table was drawn. *Marketer*: wants as many right matches as possible.
-# With f_j the size of class j in the table and F_j in the population (F_j = f_j where no population
-# is given: then the journalist's risk is at most the prosecutor's, which is what is reported):
-#
-# prosecutor   highest max 1/f_j       average (number of classes) / n
-# journalist   highest max 1/F_j       average sum f_j/F_j / n over classes of the table
-# marketer     average sum f_j/F_j / n: the share of rows a linkage of all rows gets right
-#
-# Reference: El Emam and Dankar, Protecting privacy using k-anonymity, JAMIA 2008; Dankar and
-# El Emam, A method for evaluating marketer re-identification risk, PAIS 2010.
-
-
 @dataclass(frozen=True)
 class Attacker:
     """The risk from one kind of attacker: the highest, the average, and the share at risk."""
@@ -348,22 +354,6 @@ def _sizes_in(population: Frequencies, table: Frequencies) -> IntArray:
     sizes[known] = np.maximum(sizes[known], matched)
     return sizes
 
-
-# Measure uniqueness where the combinations exceed the memory limit: in parts, or in the engine.
-#
-# Rows that agree in some columns agree in each of them. So rows are split by a hash of the column
-# with most values: no group of a set with that column is split, each part is measured by itself, and
-# the figures add up. Sets without that column follow; they have fewer combinations.
-#
-# Decisions `optimal-search` and `large-releases`.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from sfumato.data.engines.base import Engine
-
-    Columns = tuple[str, ...]
 
 # The approximate number of combinations in the sample that estimates their total.
 _SAMPLED = 100_000

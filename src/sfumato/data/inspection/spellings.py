@@ -2,7 +2,9 @@
 
 A column is read as dates or numbers only if one spelling fits every present cell and no other
 spelling reads the cells differently. Other columns that look like it get a warning with the schema
-lines to choose from. Warnings quote no cell, only a fixed example. Decision `written-forms`.
+lines to choose from. So does text that reading would change: 06.1990 is a month and not the number
+6.199; twenty digits do not fit a float64; no format reads 8 Oct 1956. Warnings quote no cell, only
+a fixed example. Decision `written-forms`.
 """
 
 from __future__ import annotations
@@ -22,18 +24,13 @@ from sfumato.data.schema.names import count
 from sfumato.data.schema.spelling import MOST_PLACES, DateSpelling, NumberSpelling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sfumato.data.engines.base import Engine
-
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sfumato.data.engines.base import Engine
     from sfumato.data.schema.spelling import Spelling
 
     Shapes = Sequence[tuple[str, int]]
+
 
 MOST_SHAPES = 500
 """The largest number of shapes that are read; columns of dates or numbers have far fewer."""
@@ -413,12 +410,6 @@ def _different(readings: Iterable[_NumberReading]) -> list[_NumberReading]:
     for reading in readings:
         by_decimals.setdefault(reading.decimals, reading)
     return list(by_decimals.values())
-
-
-# Warn of text that looks like dates or numbers but stays text: reading would lose something.
-#
-# 06.1990 is a month and not the number 6.199; twenty digits do not fit a float64; no format reads
-# 8 Oct 1956. Warnings quote no cell. Decision `written-forms`.
 
 
 _YEAR, _MONTH = "(19|20)[0-9]{2}", "(0?[1-9]|1[0-2])"

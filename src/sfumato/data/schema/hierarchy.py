@@ -1,6 +1,7 @@
 """Hierarchies make values coarser step by step; a taxonomy is a hierarchy over given leaves.
 
-Decision `schemas`.
+A hierarchy is a rule (calendar steps, masked characters, intervals of growing width, removal) or a
+tree that lists every leaf with its ancestors, in a schema or in a CSV file. Decision `schemas`.
 """
 
 from __future__ import annotations
@@ -27,22 +28,17 @@ from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from sfumato.data.schema.domain import Scalar
-    from sfumato.data.schema.spelling import Spelling
-
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from sfumato.arrays import IntArray
     from sfumato.data.schema.domain import Scalar
+    from sfumato.data.schema.spelling import Spelling
 
     Leaf: TypeAlias = Scalar | float | None
+
 
 ROOT = "*"
 """The label of the root, which covers every value: each hierarchy ends in it."""
@@ -234,9 +230,6 @@ class Hierarchy(Protocol):
         Floats become decimals; a leaf may occur twice.
         """
         ...
-
-
-# Hierarchies by rule: calendar steps, masked characters, intervals of growing width, removal.
 
 
 class Step(StrEnum):
@@ -502,9 +495,6 @@ def _interval(index: int, width: int | Decimal) -> str:
         return f"[{spell(low)}, {spell(high)})"
     low_end, high_end = index * width, (index + 1) * width - 1
     return f"{low_end}-{high_end}" if low_end >= 0 else f"{low_end} to {high_end}"
-
-
-# Trees: every leaf with its ancestors up to the root, declared in a schema or in a CSV file.
 
 
 _KINDS = {

@@ -1,4 +1,9 @@
-"""Schemas: what the owner of a table declares about it."""
+"""Schemas: what the owner of a table declares about it. All of it is public.
+
+The rows of a table can be edges of a graph, points of a path or items of a set. In every engine
+such a table is a plain table of rows; the form names the role of each column. Decision
+`table-forms`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.data.schema.constraints import Constraint
-
-
-# Row forms: tables whose rows are edges of a graph, points of a path or items of a set.
-#
-# In every engine such a table is a plain table of rows. The form says which column has which role. It
-# is public, like all that a schema declares. Decision `table-forms`.
 
 
 Roles = dict[str, tuple[str, tuple[Kind, ...]]]

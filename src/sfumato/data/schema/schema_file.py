@@ -1,4 +1,4 @@
-"""Schema files: read from and written to TOML."""
+"""Schema files: read from and written to TOML. Errors name the line."""
 
 from __future__ import annotations
 
@@ -38,24 +38,13 @@ from sfumato.data.schema.layout import FileLayout, separator_of
 from sfumato.data.schema.names import clash, quoted, suggestion
 from sfumato.data.schema.schema import Edges, Form, Items, Points, Schema
 from sfumato.data.schema.spelling import SPELLING_KEYS, spelling_of
-from sfumato.data.schema.toml_document import Lines, key, read_text, section
+from sfumato.data.schema.toml_document import Lines, read_text, section_header, toml_key
 from sfumato.data.schema.unit import Entity, Neighbours, Rows, Ties, Unit
 from sfumato.errors import ParameterError, SchemaError
 from sfumato.filesystem import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from sfumato.data.schema.hierarchy import Hierarchy
-    from sfumato.data.schema.unit import Unit
-
-
-# Build a schema from a parsed TOML document; errors name the line.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from enum import StrEnum
     from pathlib import Path
 
@@ -64,8 +53,10 @@ if TYPE_CHECKING:
     from sfumato.data.schema.hierarchy import Hierarchy
     from sfumato.data.schema.spelling import Spelling
     from sfumato.data.schema.toml_document import KeyPath
+    from sfumato.data.schema.unit import Unit
 
     Choice = TypeVar("Choice", bound=StrEnum)
+
 
 _KEYS = ("table", "unit", "form", "file", "columns", "constraints")
 _FILE_KEYS = ("encoding", "separator", "sheet", "header_row")
@@ -431,7 +422,7 @@ _UNIT = "seen about; where a person can have several rows. Without it each row i
 def _section(column: Column, folder: Path, note: str | None, seen: Column) -> str:
     comment = "".join(sign if sign.isprintable() else " " for sign in note or "")
     lines = [f"# {comment}"] if comment else []
-    lines.append(section(column.name))
+    lines.append(section_header(column.name))
     declared = _facts(column, folder)
     lines += [f"{name} = {_value(fact)}" for name, fact in declared.items()]
     lines += [
@@ -523,7 +514,7 @@ def _value(value: object, *, broken: bool = True) -> str:
 
             return tomlkit.string(value).as_string()
         case dict():
-            pairs = (f"{key(name)} = {_value(item)}" for name, item in value.items())
+            pairs = (f"{toml_key(name)} = {_value(item)}" for name, item in value.items())
             return f"{{ {', '.join(pairs)} }}"
         case tuple() | list():
             items = [_value(item) for item in value]

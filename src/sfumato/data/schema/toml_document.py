@@ -1,4 +1,4 @@
-"""Text files of limited size, and the line of every key in a TOML text.
+"""Text files of limited size, the line of every key in a TOML text, and lines of schemas as advice.
 
 TOML parsers report lines only for syntax errors. One tolerant pass over the tokens builds the index
 of lines; the parser decides whether the text is valid TOML. Decision `schemas`.
@@ -224,9 +224,6 @@ def _name(token: str) -> str:
         return str(tomllib.loads(f"key = {token}")["key"])
     except ValueError:
         return token
-
-
-# Advice on a missing declaration: the line to add to the schema.
 
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

@@ -1,8 +1,11 @@
-"""Jobs of Spark, tagged by thread and query so that exactly these can be cancelled.
+"""Jobs of Spark and their results. Tags by thread and query say which jobs to cancel.
 
 Ctrl-C during a call into the Java machine leaves the job running, prints a traceback and breaks the
 connection. So the main thread makes such calls in another thread.
-Decision `spark`.
+
+Results arrive in windows of partitions, one job each; the next window is fetched meanwhile. Each
+partition is computed once. Nothing is cached on the executors, and the driver holds at most two
+windows. Decision `spark`.
 """
 
 from __future__ import annotations
@@ -130,12 +133,6 @@ def _local(session: SparkSession) -> Any:
 def _tag(thread: int) -> str:
     """The tag of a thread; it has the process id, because a cluster serves many processes."""
     return f"sfumato-{getpid()}-{thread}"
-
-
-# Fetch results of Spark: a window of partitions per job, the next window fetched meanwhile.
-#
-# Each partition is computed once. Nothing is cached on the executors, and the driver holds at most
-# two windows of partitions. Decision `spark`.
 
 
 # Bytes of a window below which the next one is twice as wide, and above which half as wide.

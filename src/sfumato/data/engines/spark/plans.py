@@ -1,4 +1,10 @@
-"""The identity of a table of Spark's catalogue; the analyzer resolves views."""
+"""Analyzed plans of Spark: which tables and files a plan reads, and whether its rows can change.
+
+A contribution bound or a count is meaningless over rows that change between queries. Spark calls a
+plan deterministic if no value is drawn at random. But the rows of a limit or a sample, and the
+first row of a group, depend on the order in which rows arrive, which depends on the columns that a
+query reads.
+"""
 
 from __future__ import annotations
 
@@ -110,14 +116,6 @@ def local_path(location: str) -> Path | None:
 def listed(sequence: Any) -> list[Any]:
     """A Scala sequence as a list."""
     return [sequence.apply(index) for index in range(sequence.size())]
-
-
-# Whether every query of a data frame reads the same rows, judged by its plan.
-#
-# A contribution bound or a count is meaningless over rows that change between queries. Spark calls a
-# plan deterministic if no value is drawn at random. But the rows of a limit or a sample, and the
-# first row of a group, depend on the order in which rows arrive, which depends on the columns that a
-# query reads.
 
 
 _ROWS_AS_THEY_COME = {

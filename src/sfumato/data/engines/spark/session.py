@@ -2,7 +2,13 @@
 
 A session of the caller is never changed or stopped. On a Spark that the caller started in this
 process we use a session of our own; where the session of a data frame has unsuitable settings, an
-error asks the caller to change them. Decision `spark`.
+error asks the caller to change them.
+
+Output and logs of Spark are kept from the terminal, because logs of failed queries quote values.
+The output of the Java machine goes to an unnamed temporary file, and into the detail of an error if
+the machine does not start. Logs and warnings of the Python side are dropped by logger.
+
+Decisions `spark` and `engine-errors`.
 """
 
 from __future__ import annotations
@@ -28,14 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Keep output and logs of Spark from the terminal: logs of failed queries quote values.
-#
-# The output of the Java machine goes to an unnamed temporary file, and into the detail of an error if
-# the machine does not start. Logs and warnings of the Python side are dropped by logger.
-#
-# Decision `engine-errors`.
-
-
+# Loggers of the bridge to Java and of query errors.
 _AUTHORS = ("py4j", "SQLQueryContextLogger")
 
 

@@ -1,6 +1,8 @@
-"""Write tables of Spark's catalogue as drafts that are renamed when they are complete.
+"""Where Spark's executors write: tables of its catalogue, and folders of Parquet files.
 
-Decision `writing-releases`.
+A table is written as a draft that is renamed when it is complete. Executors write files on their
+own machines, so a folder on this machine is accepted only if all rows can be read in it from here.
+A folder at an address is renamed by the Hadoop file system. Decision `writing-releases`.
 """
 
 from __future__ import annotations
@@ -210,13 +212,6 @@ def _schema(target: TableTarget) -> str:
 
 def _sql(table: exp.Table) -> str:
     return render(table, "spark")
-
-
-# Write folders of Parquet files with Spark's executors, atomically.
-#
-# Executors write on their own machines. A folder on this machine is accepted only if all rows can be
-# read in it from here. A folder at an address is renamed by the Hadoop file system.
-# Decision `writing-releases`.
 
 
 # Without the empty file _SUCCESS, which is no part of a release.

@@ -14,7 +14,7 @@ import sfumato as sf
 from sfumato.data.counting.frequencies import Frequencies, count
 from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_duckdb
-from sfumato.data.inspection import uniqueness as module
+from sfumato.data.inspection import risk as module
 from sfumato.data.inspection.risk import reidentification, uniqueness
 from sfumato.data.inspection.table import MOST_SETS, Inspection, largest_within
 
