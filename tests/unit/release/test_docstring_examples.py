@@ -16,6 +16,7 @@ import pytest
         ("sfumato.anonymize.criteria.identity", 3),
         ("sfumato.anonymize.criteria.diversity", 4),
         ("sfumato.anonymize.criteria.closeness", 3),
+        ("sfumato.methods.local", 13),
         ("sfumato.data.schema.column", 1),
         ("sfumato.data.schema.domain", 2),
         ("sfumato.data.schema.hierarchy", 3),

@@ -1,4 +1,4 @@
-"""Apple's private count mean sketch: one row of a count sketch, with every bit flipped at times."""
+"""Apple's private count-mean sketches: CMS reports a row of bits, HCMS a single sign."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from sfumato.methods.local.mechanism import (
     check_channel_size,
     exact_sum,
     read_report_count,
+    read_size,
 )
 from sfumato.methods.local.reports import Code, ReportLayout
 
@@ -44,7 +45,7 @@ _MOST_CELLS = 1 << 26
 
 
 class MeanSketch(Oracle):
-    """What both of Apple's sketches share: hash rows of a sketch, and an estimate by their mean."""
+    """Base of both sketches: rows of public hashes, and an estimate by the mean over rows."""
 
     def __init__(
         self,
@@ -55,8 +56,8 @@ class MeanSketch(Oracle):
         columns: int = 1024,
         seed: int = 0,
     ) -> None:
-        self.rows = _sized(rows, "rows", 1)
-        self.columns = _sized(columns, "columns", 2)
+        self.rows = read_size(rows, "rows", 1, 1 << 20)
+        self.columns = read_size(columns, "columns", 2, 1 << 20)
         self.seed = arguments.whole(seed, "seed")
         if self.rows * self.columns > _MOST_CELLS:
             raise ParameterError(
@@ -68,12 +69,12 @@ class MeanSketch(Oracle):
         super().__init__(domain, epsilon=epsilon)
 
     def options(self) -> dict[str, Any]:
-        """What else was settled, by name."""
+        """The size of the sketch and the seed of its hashes."""
         return {"rows": self.rows, "columns": self.columns, "seed": self.seed}
 
     @abstractmethod
     def _sums(self, sketch: ReportSketch) -> FloatArray:
-        """The sketch without bias: row j, column h has the number of people who hash there."""
+        """Estimate, without bias, the number of people in each cell of row and column."""
 
     def _shares(self, sketch: ReportSketch) -> FloatArray:
         m, rows = self.columns, np.arange(self.rows)
@@ -86,10 +87,18 @@ class MeanSketch(Oracle):
         return np.asarray(m / (m - 1) * (means / sketch.n - 1 / m))
 
     def variance(self, n: int, share: float = 0.0, others: float | None = None) -> float:
-        """The variance of one share's estimate from n reports, where the true share is this.
+        """The variance of the estimate of one share from n reports.
 
-        Values that share a column with it add an error that does not shrink with n. It depends
-        on the sum of the squared shares of the `others`, which are taken for even ones unless told.
+        Values that collide with it add an error that does not shrink with n.
+
+        Parameters
+        ----------
+        n : int
+            The number of reports.
+        share : float
+            The true share of the value.
+        others : float, optional
+            The sum of the squared shares of the other values; by default they are equal.
         """
         people = read_report_count(n)
         spread = (1 - share) ** 2 / (self.size - 1) if others is None else others
@@ -98,11 +107,11 @@ class MeanSketch(Oracle):
 
     @abstractmethod
     def _per_person(self, share: float, pairs: float) -> float:
-        """n times the variance of a share; `pairs` of others, by rows, may collide with it."""
+        """n times the variance of a share; `pairs` pairs of other people per row may collide."""
 
     def _variances(self, sketch: ReportSketch, shares: FloatArray) -> FloatArray:
         known = np.clip(shares, 0.0, 1.0)
-        # Squares of estimates are too large by their variance, which is taken off.
+        # The square of an unbiased estimate is too large by its variance, on average.
         noise = self.variance(sketch.n, 0.0, 0.0)
         squares = max(float((shares**2 - noise).sum()), 0.0)
         return np.array(
@@ -114,14 +123,14 @@ class MeanSketch(Oracle):
 
 
 class AppleCMS(MeanSketch):
-    """Pick a row of hashes, set the bit of the value's hash, and flip every bit at times.
+    """Pick a row of hashes, set the bit of the value's hash, and flip every bit at random.
 
-    *Guarantee*: epsilon-LDP: two values differ in two bits, each flipped with chance
+    *Guarantee*: epsilon-LDP: two values differ in two bits, each flipped with probability
     1 / (1 + e^(epsilon/2)); the row is drawn independently of the value.
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n^2 Var = n (m/(m-1))^2 (c^2 - 1)/4 + [(n - c_d) + sum of c_d'(c_d' - 1)/r] / (m - 1),
     c = (e^(eps/2) + 1) / (e^(eps/2) - 1), over r rows of m columns, hashes being random.
-    *Edges*: The part of collisions does not shrink with n: more rows make it smaller.
+    *Edges*: The error of collisions does not shrink with n: more rows make it smaller.
     *Reference*: Apple, Learning with privacy at scale, 2017.
     """
 
@@ -134,11 +143,11 @@ class AppleCMS(MeanSketch):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
+        """The largest ratio of a report's probabilities between two values, exactly."""
         return self.odds**2
 
     def channel(self) -> Channel:
-        """The matrix of chances, a column for each row and set of bits."""
+        """The matrix of probabilities, a column for each row and set of bits."""
         check_channel_size(self.size, self.rows << self.columns)
         by_row = []
         for row in range(self.rows):
@@ -170,28 +179,15 @@ class AppleCMS(MeanSketch):
         return (m / (m - 1)) ** 2 * (c * c - 1) / 4 + (1 - share + pairs) / (m - 1)
 
 
-def _sized(value: object, name: str, least: int) -> int:
-    number = arguments.whole(value, name)
-    if not least <= number <= 1 << 20:
-        raise ParameterError(
-            "parameter_out_of_range",
-            f"{name} must be from {least} to {1 << 20:,}, not {number:,}.",
-        )
-    return number
-
-
-# Apple's Hadamard count mean sketch: one bit a report.
-
-
 class AppleHCMS(MeanSketch):
-    """Pick a row of hashes and a column; say that one sign of the value's Hadamard row, or not.
+    """Pick a row of hashes and a column, and report that sign of the value's Hadamard row.
 
-    *Guarantee*: epsilon-LDP: the only thing that depends on the value is one sign, flipped with
-    chance 1 / (1 + e^epsilon).
+    *Guarantee*: epsilon-LDP: only one sign depends on the value, and it is flipped with probability
+    1 / (1 + e^epsilon).
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n^2 Var = (m/(m-1))^2 [n c^2 - c_d - (n - c_d)/m^2 + (1/m)(1 - 1/m) sum of
     c_d'(c_d' - 1)/r], c = (e^eps + 1) / (e^eps - 1), over r rows of m columns, hashes being random.
-    *Edges*: m is a power of 2. The part of collisions does not shrink with n.
+    *Edges*: m is a power of 2. The error of collisions does not shrink with n.
     *Reference*: Apple, Learning with privacy at scale, 2017.
     """
 
@@ -211,11 +207,11 @@ class AppleHCMS(MeanSketch):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
+        """The largest ratio of a report's probabilities between two values, exactly."""
         return Fraction(*self.weights)
 
     def channel(self) -> Channel:
-        """The matrix of chances, a column for each row, column and sign."""
+        """The matrix of probabilities, a column for each row, column and sign."""
         check_channel_size(self.size, 2 * self.rows * self.columns)
         truth, lie = self.weights
         row = np.arange(self.rows)[:, None]

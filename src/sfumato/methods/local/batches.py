@@ -1,7 +1,7 @@
-"""Batch files: the reports of devices that reach the collector later, by whatever way.
+"""Batch files: reports of devices that reach the collector later, by any channel.
 
-A batch is a text file of JSON lines. The first says for which round it was made; every other is a
-report with its ticket, as it would have been sent. A line that is none is rejected by itself.
+A batch is a text file of JSON lines. The first names its round; every other is a report with its
+ticket, as a device would send it. An invalid line is rejected alone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LONGEST_LINE = 1 << 16
 def write_batch(
     path: Path, round_id: str, items: Sequence[dict[str, Any]], *, overwrite: bool
 ) -> None:
-    """Write a batch file whole or not at all."""
+    """Write a batch file atomically."""
     with whole(path, overwrite=overwrite) as temporary, temporary.open("w", encoding="ascii") as to:
         to.write(dumps({"batch": FORMAT, "round": round_id}) + "\n")
         to.writelines(dumps(item) + "\n" for item in items)
 
 
 def read_batch(path: Path, round_id: str) -> Iterator[object]:
-    """The items of a batch file; one that cannot be read is None."""
+    """Read the items of a batch file; an invalid line gives None."""
     try:
         with path.open("rb") as lines:
             _check_first(path, lines.readline(_LONGEST_LINE), round_id)
@@ -48,7 +48,7 @@ def read_batch(path: Path, round_id: str) -> Iterator[object]:
 
 
 def _pass_over(lines: BinaryIO) -> None:
-    """Go to the end of a line that is too long to be a report: it is one item, not several."""
+    """Skip the rest of a line that is too long for a report: it counts as one invalid item."""
     while (remainder := lines.readline(_LONGEST_LINE)) and not remainder.endswith(b"\n"):
         pass
 
@@ -58,14 +58,14 @@ def _check_first(path: Path, line: bytes, round_id: str) -> None:
     if not isinstance(first, dict) or first.get("batch") != FORMAT:
         raise SourceError(
             "file_malformed",
-            f"'{path}' is no batch of reports: its first line does not say '{FORMAT}'. Write one "
+            f"'{path}' is no batch of reports: its first line lacks '{FORMAT}'. Write one "
             "with sf.Survey(...).randomize(answers).save(path).",
         )
     if first.get("round") != round_id:
         raise SourceError(
             "round_differs",
-            f"'{path}' was made for another round than this one, {round_id}: none of its reports "
-            "are taken. Collect it with its own round.",
+            f"'{path}' belongs to another round than {round_id}: none of its reports count. "
+            "Collect it with its own round.",
         )
 
 

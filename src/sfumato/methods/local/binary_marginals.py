@@ -1,10 +1,10 @@
-"""Tables over a few yes-or-no columns at a time, from one bit of each person.
+"""Marginals of a few yes-or-no columns, from one bit of each person.
 
-The share of people with given answers in k columns is a sum of Hadamard coefficients theta_a, the
-mean of (-1)^<a, x> over people x, for the 2^k sets a of those columns. A person draws one set of 1
-to k columns out of all T, and says by randomized response whether they have an even number of yes
-in it. Each coefficient is estimated from those who drew its set, and divided by their number: n / T
-in its place would add the noise of how many they are. Decision `local-methods`.
+The share of people with certain answers in k columns is a sum of Hadamard coefficients: theta_a,
+the mean of (-1)^<a, x> over people x, for the 2^k subsets a of those columns. A person draws one of
+all T sets of 1 to k columns and reports, by randomized response, whether they have an odd number of
+yes in it. Each coefficient is estimated from the people who drew its set and divided by their
+number; dividing by the expected n / T would add the noise of that number. Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of
 from sfumato.methods.local.mechanism import (
+    CARD_PEOPLE,
     Channel,
     LocalMechanism,
     check_channel_size,
@@ -48,15 +49,15 @@ MOST_SETS = 1 << 20
 
 
 class MarginalOracle(LocalMechanism):
-    """One bit about one random set of at most `width` columns; all tables of so many columns.
+    """Report one bit about a random set of at most `width` columns.
 
-    *Guarantee*: epsilon-LDP for all columns of the person together: which set is drawn depends on
-    nobody, and the bit is said truly with odds of at most e^epsilon.
+    *Guarantee*: epsilon-LDP for all columns of the person together: the set is drawn independently
+    of the answers, and the bit is true with odds of at most e^epsilon.
     *Sensitivity*: None to establish: a person answers yes or no in each column.
     *Error*: a coefficient from n reports has variance (c^2 - theta^2) T / n, where c = (e^epsilon +
     1) / (e^epsilon - 1) and T sets can be drawn; a cell of k columns 2^(-2k) times the sum of those
     of its 2^k - 1 coefficients.
-    *Edges*: a table over columns whose sets nobody drew cannot be estimated, and is refused.
+    *Edges*: a marginal with a set that nobody drew cannot be estimated and is refused.
     *Reference*: Cormode, Kulkarni & Srivastava 2018, InpHT.
     """
 
@@ -83,8 +84,8 @@ class MarginalOracle(LocalMechanism):
         if self.sets > MOST_SETS:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"Tables of {self.width} of {count} columns need {self.sets:,} sets of columns; at "
-                f"most {MOST_SETS:,} are drawn from. Give a smaller width.",
+                f"Marginals of {self.width} of {count} columns need {self.sets:,} sets of columns; "
+                f"at most {MOST_SETS:,} are allowed. Give a smaller width.",
             )
         self._masks = _masks(count, self.width)
         truth, lie = odds_of(self.epsilon, 2)
@@ -97,11 +98,11 @@ class MarginalOracle(LocalMechanism):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two people, exactly."""
+        """The largest ratio of a report's probabilities between two people, exactly."""
         return self._truth / (1 - self._truth)
 
     def channel(self) -> Channel:
-        """The matrix of chances: rows are people's answers, as binary numbers."""
+        """The matrix of probabilities: rows are people's answers, as binary numbers."""
         people = 1 << len(self.columns)
         check_channel_size(people, 2 * self.sets)
         odd = np.bitwise_count(np.arange(people)[:, None] & self._masks[None, :]) & 1
@@ -149,21 +150,39 @@ class MarginalOracle(LocalMechanism):
 
     @property
     def _factor(self) -> float:
-        """What a bit of -1 or 1 stands for: c."""
+        """c, the figure that a report of -1 or 1 stands for."""
         return float(1 / (2 * self._truth - 1))
 
     def variance(self, n: int) -> float:
-        """The variance of a cell of `width` columns from n reports, where all its cells are equal.
+        """The largest variance of a cell of `width` columns from n reports.
 
-        It is the largest that there can be.
+        It is that of a marginal whose cells are all equal.
         """
         size = 1 << self.width
         return self._factor**2 * self.sets / read_report_count(n) * (size - 1) / size**2
 
     def marginal(self, sketch: ReportSketch, columns: Sequence[str]) -> pa.Table:
-        """Estimate the table of some columns: their answers, share and sd.
+        """Estimate the marginal of some columns.
 
-        Shares are unbiased, so that a rare one may come out below 0; they sum to 1.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+        columns : list of str
+            1 to `width` of the declared columns.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each combination of answers: the columns, share and sd. Shares are unbiased
+            and sum to 1; a rare one may come out below 0.
+
+        Raises
+        ------
+        ParameterError
+            If the columns are not among the declared ones.
+        SourceError
+            If the sketch is of another mechanism, damaged, or without reports on some set.
         """
         names = arguments.names(columns, "columns")
         unknown = [name for name in names if name not in self.columns]
@@ -173,11 +192,11 @@ class MarginalOracle(LocalMechanism):
                 f"columns must be 1 to {self.width} of {', '.join(self.columns)}.",
             )
         cells, shares, spread = self._table(self._own(sketch), names)
-        told: dict[str, Any] = {name: cells[:, at] for at, name in enumerate(names)}
-        return pa.table({**told, "share": shares, "sd": spread})
+        answers: dict[str, Any] = {name: cells[:, at] for at, name in enumerate(names)}
+        return pa.table({**answers, "share": shares, "sd": spread})
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate every table of `width` columns: columns, answers, share and sd of each cell."""
+        """Estimate all marginals of `width` columns: columns, answers, share and sd."""
         self._own(sketch)
         columns: list[list[str]] = []
         answers: list[list[int]] = []
@@ -192,7 +211,7 @@ class MarginalOracle(LocalMechanism):
         return pa.table({**facts, "share": np.concatenate(shares), "sd": np.concatenate(spreads)})
 
     def _table(self, sketch: ReportSketch, names: Sequence[str]) -> tuple[Any, Any, Any]:
-        """The cells of some columns, their shares and standard deviations."""
+        """The cells of a marginal, their shares and their standard deviations."""
         positions = [self.columns.index(name) for name in names]
         size = 1 << len(positions)
         inner = np.arange(size)
@@ -217,7 +236,6 @@ class MarginalOracle(LocalMechanism):
         return cells, shares, np.full(size, math.sqrt(spread.sum()) / size)
 
     def _card(self) -> Card:
-        people = 10_000
         line = (
             f"{self.name} of {self.width} of {len(self.columns)} columns at epsilon "
             f"{self.epsilon}, {self.layout.dtype.itemsize} bytes a report"
@@ -226,7 +244,7 @@ class MarginalOracle(LocalMechanism):
             "columns": ", ".join(self.columns),
             "width": self.width,
             "epsilon": str(self.epsilon),
-            f"sd of a cell from {people:,} reports": math.sqrt(self.variance(people)),
+            f"sd of a cell from {CARD_PEOPLE:,} reports": math.sqrt(self.variance(CARD_PEOPLE)),
         }
         return Card(line, facts)
 

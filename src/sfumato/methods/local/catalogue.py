@@ -1,7 +1,7 @@
-"""Local mechanisms by name: oracles of the share of each value, and those for other questions.
+"""Local mechanisms by name: frequency oracles, and mechanisms for other tasks.
 
-Names are written with hyphens, as all of the command are; underscores are read too. Files of
-reports and sketches store names with underscores, so that older files are read.
+Names have hyphens, as in the command; underscores are read too. Files of reports and sketches store
+names with underscores, so older files stay readable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ORACLES: dict[str, tuple[str, str]] = {
     "apple-hcms": ("apple_sketches", "AppleHCMS"),
     "longitudinal": ("longitudinal", "Longitudinal"),
 }
-"""The module and the class of each."""
+"""The module and the class of each frequency oracle."""
 
 TASKS: dict[str, tuple[str, str]] = {
     "duchi": ("means", "Duchi"),
@@ -44,7 +44,7 @@ TASKS: dict[str, tuple[str, str]] = {
     "heavy-hitters": ("heavy_hitter_search", "HeavyHitters"),
     "planar-laplace": ("locations", "PlanarLaplace"),
 }
-"""Mechanisms for other questions, likewise."""
+"""The module and the class of each mechanism for another task."""
 
 MEANS = ("hybrid", "piecewise", "duchi")
 RANGES = ("hierarchical", "haar")
@@ -53,17 +53,17 @@ Name = TypeVar("Name")
 
 
 def hyphened(name: Name) -> Name:
-    """A name in the one spelling by which mechanisms are found; what is no text stays."""
+    """A name with hyphens, as in the tables above; other types pass unchanged."""
     return name.replace("_", "-") if isinstance(name, str) else name  # type: ignore[return-value]
 
 
 def stored_name(name: str) -> str:
-    """A name as files of reports and sketches store it."""
+    """A name as files of reports and sketches spell it."""
     return name.replace("-", "_")
 
 
 def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) -> Oracle:
-    """An oracle by its name; `auto` chooses one and says why."""
+    """Make an oracle by its name; `auto` chooses one and gives the reason in `why`."""
     name = hyphened(name)
     arguments.one_of(name, "The name of an oracle", (*ORACLES, "auto"))
     module, kind = ORACLES.get(name, ("frequency_oracles", "choose"))
@@ -74,20 +74,20 @@ def make(name: str, domain: object, epsilon: Any, options: Mapping[str, Any]) ->
         raise ParameterError(
             "option_unknown",
             f"The oracle {name!r} has no option {option!r}"
-            + (f"; it has {', '.join(sorted(known))}." if known else ", nor any other."),
+            + (f"; it has {', '.join(sorted(known))}." if known else " and takes none."),
         )
     for option in sorted(known - options.keys()):
         if asked[option].default is Parameter.empty:
             raise ParameterError(
                 "parameter_missing",
-                f"The oracle {name!r} needs the option {option!r}: write it too.",
+                f"The oracle {name!r} needs the option {option!r}.",
             )
     oracle: Oracle = maker(domain, epsilon=epsilon, **options)
     return oracle
 
 
 def from_json(record: object) -> LocalMechanism:
-    """The oracle, or other mechanism, that `to_json` described."""
+    """Make the mechanism that `to_json` described."""
     named = hyphened(record.get("mechanism")) if isinstance(record, dict) else None
     if isinstance(record, dict) and named in list(TASKS) and record.get("version") == 1:
         asked = {key: value for key, value in record.items() if key not in {"mechanism", "version"}}
@@ -104,7 +104,7 @@ def from_json(record: object) -> LocalMechanism:
 
 
 def make_task(name: str, options: Mapping[str, Any]) -> LocalMechanism:
-    """A mechanism by its name; what its question needs are options as well."""
+    """Make a mechanism for another task by its name; all its parameters are options."""
     arguments.one_of(name, "The name of a mechanism", tuple(TASKS))
     module, kind = TASKS[name]
     maker = getattr(import_module(f"sfumato.methods.local.{module}"), kind)

@@ -1,9 +1,9 @@
-"""A collector who is trusted against one who is not: what the same epsilon costs in error.
+"""Central against local privacy: the error of a count at the same epsilon.
 
-How many of N people say yes? A trusted collector counts, and adds Laplace noise once: the error is
-about sqrt(2) / epsilon, however many people there are. One who is not trusted gets randomized
-responses, each with noise of its own: sqrt(N E) / (E - 1), E = e^epsilon, about sqrt(N) / epsilon.
-Both are run here, on people who are made up, with the same mechanisms as anywhere else.
+How many of N people say yes? A trusted collector counts and adds Laplace noise once: the error is
+about sqrt(2) / epsilon for any N. An untrusted collector receives randomized responses, each with
+its own noise: sqrt(N E) / (E - 1), E = e^epsilon, about sqrt(N) / epsilon. Both run here on
+synthetic people, with the mechanisms that real data get.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FEWEST_RUNS, _MOST_RUNS = 20, 400
 
 
 class Measured(NamedTuple):
-    """The error of counting so many people at one epsilon: of runs, and by the formula."""
+    """The error of a count at one epsilon: measured by runs, and expected by the formula."""
 
     method: str
     people: int
@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Contrast(Shown):
-    """The error of counts by both collectors, measured by runs."""
+    """The error of counts by both collectors, measured by simulation."""
 
     points: tuple[Measured, ...]
 
@@ -69,9 +69,26 @@ class Contrast(Shown):
         return pa.Table.from_pylist([point._asdict() for point in self.points])
 
     def slope(self, method: str, along: str) -> float:
-        """How the error grows along 'people' or 'epsilon': the exponent that fits best.
+        """The exponent of the error's growth along 'people' or 'epsilon', by least squares.
 
-        Along epsilon those of at most 1 are taken, as the law is about small ones.
+        Along epsilon only points up to 1 count, because the power law holds for small epsilon.
+
+        Parameters
+        ----------
+        method : str
+            `LAPLACE` or `RESPONSE`, as in the table.
+        along : str
+            "people" or "epsilon".
+
+        Returns
+        -------
+        float
+            The exponent: about 0 and -1 for Laplace noise, 1/2 and -1 for randomized response.
+
+        Raises
+        ------
+        ParameterError
+            If the method or the axis is unknown.
         """
         arguments.one_of(method, "method", (LAPLACE, RESPONSE))
         arguments.one_of(along, "along", ("people", "epsilon"))
@@ -83,7 +100,7 @@ class Contrast(Shown):
         across_name = "epsilon" if along == "people" else "people"
         across = np.log([getattr(point, along) for point in points])
         errors = np.log([point.sd for point in points])
-        # Each series may lie at a height of its own; only how it runs counts.
+        # One slope for all series: centring removes the height of each.
         for group in {getattr(point, across_name) for point in points}:
             own = np.array([getattr(point, across_name) == group for point in points])
             across[own] -= across[own].mean()
@@ -91,13 +108,11 @@ class Contrast(Shown):
         return float(across @ errors / (across @ across))
 
     def plot(self) -> Pictures:
-        """The error by the number of people; a notebook shows it, `save` writes SVG."""
-
+        """Draw the error by the number of people; a notebook shows it, `save` writes SVG."""
         return Pictures([picture(self)])
 
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write a page with the picture, the figures and what they mean."""
-
+        """Write an HTML page with the picture and the figures."""
         with whole(arguments.path(path, "path"), overwrite=overwrite) as temporary:
             temporary.write_text(page(self), encoding="utf-8")
 
@@ -121,7 +136,7 @@ def contrast(
     *,
     entropy: Entropy | None = None,
 ) -> Contrast:
-    """Run both collectors on made-up people, many times, and measure how far off they are."""
+    """Simulate both collectors; see `sfumato.local.contrast`."""
     for name, values in (("epsilons", epsilons), ("people", people)):
         arguments.require(values, name, (list, tuple), "a list")
     levels, sizes = (
@@ -132,8 +147,8 @@ def contrast(
     if len(small) < 2 or len(sizes) < 2 or min(sizes) < 2 or max(sizes) > 10**7:
         raise ParameterError(
             "parameter_out_of_range",
-            "How errors grow is fitted through two points at least: give two epsilons up to 1 and "
-            "two numbers of people, of 2 to 10,000,000 each.",
+            "Fitting how errors grow takes at least two points: give two epsilons up to 1 and two "
+            "numbers of people from 2 to 10,000,000.",
         )
     source = entropy or SystemEntropy()
     points = [
@@ -150,7 +165,7 @@ def _runs(people: int) -> int:
 
 
 def _trusted(epsilon: LocalEpsilon, people: int, entropy: Entropy) -> Measured:
-    # The count itself has no error, so its noise is all there is.
+    # A trusted count is exact: its error is the noise.
     off = discrete_laplace(1 / epsilon.lower, _MOST_RUNS, entropy).astype(np.float64)
     expected = 1 / (math.sqrt(2) * math.sinh(float(epsilon) / 2))
     return Measured(LAPLACE, people, float(epsilon), _spread(off), expected)
@@ -158,7 +173,8 @@ def _trusted(epsilon: LocalEpsilon, people: int, entropy: Entropy) -> Measured:
 
 def _not_trusted(epsilon: LocalEpsilon, people: int, entropy: Entropy) -> Measured:
     oracle = Warner(2, epsilon=epsilon)
-    answers = np.arange(people) % 10 < 3  # three in ten say yes
+    # Three in ten say yes.
+    answers = np.arange(people) % 10 < 3
     truth, codes = int(answers.sum()), answers.astype(np.int64)
     runs = _runs(people)
     reports = oracle.randomize(np.tile(codes, runs), entropy).rows["report"].reshape(runs, people)
@@ -169,11 +185,10 @@ def _not_trusted(epsilon: LocalEpsilon, people: int, entropy: Entropy) -> Measur
 
 
 def _spread(errors: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    """The root mean square; at least what one run in two being off by one would give."""
+    """The root mean square of errors."""
+    # At least 0.001: the logarithm of an error of 0 would spoil the fit.
     return max(float(np.sqrt(np.mean(errors**2))), 1e-3)
 
-
-# Laplace noise compared with randomized response: a picture of both errors, and a page.
 
 _LABEL = "Error of a count: a trusted collector adds noise once, otherwise everyone adds noise"
 _NOTE = "Both axes are logarithmic. Points are root mean squares over runs."

@@ -1,8 +1,8 @@
-"""The collector's side of a round: reports come in, an estimate goes out, no answer ever seen.
+"""The collector's side of a survey round: it receives reports and estimates shares.
 
-Every door (page, program, batch file) passes `receive`. An item that is no report of this round is
-rejected by itself, with its place and one word for the reason; what it said is neither quoted nor
-kept. How many were rejected and why is public, as the estimate is.
+Reports arrive by page, program (`receive`) or batch file (`collect`). An invalid item is rejected
+alone, with its index and a reason; its content is neither quoted nor stored. The counts of rejected
+items by reason are public, as the estimate is.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 DEVICE, HAND = "device", "hand"
-"""The ways in which a report can be made: by a program, or with coins and dice."""
+"""How a report can be made: by a program, or with coins and dice."""
 
 REASONS = {
     "malformed": "no report at all, or none of this mechanism",
@@ -56,23 +56,24 @@ REASONS = {
     "other_round": "made for another round",
     "too_many": "too many at once",
 }
-"""Why items are rejected, in one word and in several."""
+"""The reasons for rejecting an item: its code and its text."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What became of items that came together: how many were kept, and which were not, and why."""
+    """The result of a delivery: the number of accepted items, and the rejected ones."""
 
     accepted: int
     rejected: Sequence[tuple[int, str]] = field(default=())
+    """The index of each rejected item, and a key of `REASONS`."""
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """How many were rejected, by reason."""
+        """The number of rejected items by reason."""
         return Counter(reason for _, reason in self.rejected)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs: the place of each rejected item and the reason."""
+        """The accepted number, and the index and code of each rejected item."""
         return {
             "accepted": self.accepted,
             "rejected": [{"index": index, "code": reason} for index, reason in self.rejected],
@@ -80,17 +81,19 @@ class Delivery:
 
 
 def ways_of(asked: Round) -> dict[str, Oracle]:
-    """The mechanisms by which a round takes reports, by the way they are made."""
-    facts = {
+    """The mechanisms of a round, by the way in which a report is made."""
+    mechanisms = {
         DEVICE: oracle(asked.mechanism, domain=list(asked.choices), epsilon=asked.epsilon),
     }
     if asked.by_hand_epsilon is not None:
-        facts[HAND] = oracle("k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon)
-    return facts
+        mechanisms[HAND] = oracle(
+            "k-ary", domain=list(asked.choices), epsilon=asked.by_hand_epsilon
+        )
+    return mechanisms
 
 
 class Collection:
-    """A round with its store; `now` is asked for the time."""
+    """A round with its store of reports; `now` is the clock."""
 
     def __init__(
         self, path: Path, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -100,15 +103,15 @@ class Collection:
         self._office = TicketOffice(load_key(key_file(path), self.round), self.round.id)
         self.store = ReportStore(store_file(path), self.round.id)
         self._read: dict[tuple[str, type, int | str], bytes] = {}
-        """The rows of reports that came before: most rounds have few different ones."""
+        """A cache of decoded reports: most rounds have few different ones."""
 
     @cached_property
     def ways(self) -> dict[str, Oracle]:
-        """The mechanisms by the way that a report is made."""
+        """The mechanisms of the round, by the way in which a report is made."""
         return ways_of(self.round)
 
     def tickets(self, count: int = 1) -> list[str]:
-        """Fresh tickets for reports that come over the network."""
+        """Issue fresh tickets for reports that come over the network."""
         random_bytes = SystemEntropy().words(2 * count).tobytes()
         nonces = (
             random_bytes[at : at + NONCE_BYTES] for at in range(0, len(random_bytes), NONCE_BYTES)
@@ -117,38 +120,52 @@ class Collection:
 
     @property
     def state(self) -> str:
-        """Whether it is 'open', 'not_open' yet, or 'closed'."""
+        """'open', 'not_open' (yet) or 'closed'."""
         if self.store.read().closed is not None or self._now() >= self.round.closes:
             return "closed"
         return "open" if self._now() >= self.round.opens else "not_open"
 
     def receive(self, items: Sequence[object]) -> Delivery:
-        """Take reports that came over the network, each with a ticket that was handed out here."""
+        """Store reports that came over the network, each with a ticket issued here.
+
+        Parameters
+        ----------
+        items : sequence
+            Decoded JSON: objects with `ticket`, `report` and maybe `way`. Anything else is
+            rejected.
+
+        Returns
+        -------
+        Delivery
+            The accepted number and the rejected items. All accepted items are on the disk.
+
+        Raises
+        ------
+        InternalError
+            If the store fails; nothing of this delivery is stored then.
+        """
         state = self.state
         if state != "open":
-            return self._turned_away(len(items), state)
+            return self.reject(state, len(items))
         return self._store_valid(items, self._office.is_ours)
 
     def collect(self, items: Iterable[object]) -> Delivery:
-        """Take reports of a batch file, whose devices drew their tickets themselves.
+        """Store reports of a batch file, whose devices drew their own tickets.
 
-        What was gathered while the round was open may be brought later, until it is closed.
+        A batch may arrive after the round's end, until the collector closes the round.
         """
         if self._now() < self.round.opens:
-            return self._turned_away(sum(1 for _ in items), "not_open")
+            return self.reject("not_open", sum(1 for _ in items))
         return self._store_valid(
             items, lambda ticket: is_drawn(ticket) or self._office.is_ours(ticket)
         )
 
     def collect_file(self, path: Path) -> Delivery:
-        """Take the reports of a batch file, all at once."""
+        """Store the reports of a batch file, all or nothing."""
         return self.collect(read_batch(path, self.round.id))
 
     def reject(self, reason: str, count: int = 1) -> Delivery:
-        """Count items that could not even be read."""
-        return self._turned_away(count, reason)
-
-    def _turned_away(self, count: int, reason: str) -> Delivery:
+        """Reject and count items without reading them."""
         if self.store.read().closed is None:
             self.store.add([], {reason: count} if count else {})
         return Delivery(0, [(index, reason) for index in range(count)])
@@ -156,24 +173,25 @@ class Collection:
     def _store_valid(self, items: Iterable[object], known: Callable[[bytes], bool]) -> Delivery:
         rejected: list[tuple[int, str]] = []
         reasons: Counter[str] = Counter()
-        came = 0
+        count = 0
 
-        def fitting() -> Iterator[tuple[int, Item]]:
-            nonlocal came
-            for came, item in enumerate(items, start=1):
-                checked = self._checked(item, known)
+        # Items stream into the store one by one; `reasons` is complete when the last was read.
+        def valid_items() -> Iterator[tuple[int, Item]]:
+            nonlocal count
+            for count, item in enumerate(items, start=1):
+                checked = self._check_item(item, known)
                 if isinstance(checked, Item):
-                    yield came - 1, checked
+                    yield count - 1, checked
                 else:
-                    rejected.append((came - 1, checked))
+                    rejected.append((count - 1, checked))
                     reasons[checked] += 1
 
-        again = self.store.add(fitting(), reasons)
-        rejected += [(index, "replayed") for index in again]
-        return Delivery(came - len(rejected), sorted(rejected))
+        replayed = self.store.add(valid_items(), reasons)
+        rejected += [(index, "replayed") for index in replayed]
+        return Delivery(count - len(rejected), sorted(rejected))
 
-    def _checked(self, item: object, known: Callable[[bytes], bool]) -> Item | str:
-        """An item that may be kept, or why not."""
+    def _check_item(self, item: object, known: Callable[[bytes], bool]) -> Item | str:
+        """Check an item: the item to store, or the reason to reject it."""
         if not isinstance(item, dict) or not {"ticket", "report"} <= set(item) <= _FIELDS:
             return "malformed"
         way = item.get("way", DEVICE)
@@ -184,10 +202,10 @@ class Collection:
         kind = (way, type(report), report) if isinstance(report, int | str) else None
         row = self._read.get(kind) if kind else None
         if row is None:
-            facts = from_wire(mechanism.layout, report)
-            if isinstance(facts, str):
-                return facts
-            row = facts.tobytes()
+            decoded = from_wire(mechanism.layout, report)
+            if isinstance(decoded, str):
+                return decoded
+            row = decoded.tobytes()
             if kind and len(self._read) < _MOST_READ:
                 self._read[kind] = row
         ticket = read(item["ticket"])
@@ -196,11 +214,14 @@ class Collection:
         return Item(way, row, digest_of(ticket))
 
     def estimate(self) -> SurveyEstimate:
-        """What the answers are, as far as randomized reports tell: exact, for the collector."""
+        """Estimate shares from all reports, for the collector alone."""
         return self._estimated(self.store.read())
 
     def published(self) -> SurveyEstimate:
-        """The same for everybody: renewed by groups of reports, and when the round is closed."""
+        """Estimate shares for the public, from the reports up to the last published group.
+
+        Renewed by groups of reports, so that nobody can watch a single report arrive.
+        """
         return self._estimated(self.store.published())
 
     def _estimated(self, stored: StoredReports) -> SurveyEstimate:
@@ -213,7 +234,20 @@ class Collection:
         return SurveyEstimate.of(self.round, estimates, stored.rejected, stored.closed)
 
     def close_round(self) -> SurveyEstimate:
-        """Take no report from now on, for good, and estimate."""
+        """Close the round for good and estimate.
+
+        Returns
+        -------
+        SurveyEstimate
+            The final result.
+
+        Raises
+        ------
+        ParameterError
+            If the round has not opened yet.
+        PolicyError
+            If it is closed already.
+        """
         if self._now() < self.round.opens:
             raise ParameterError(
                 "round_not_open",
@@ -224,12 +258,12 @@ class Collection:
         return self.estimate()
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
 
 def _spread(rows: Mapping[bytes, int], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-    """Each row as often as it came, in pieces that fit memory however many there are."""
+    """Repeat each row by its count, in pieces of bounded size."""
     stacked = np.frombuffer(b"".join(rows), dtype=dtype)
     times = np.array(list(rows.values()), dtype=np.int64)
     ends = np.cumsum(times)
@@ -243,17 +277,16 @@ _MOST_READ = 10_000
 _FIELDS = {"ticket", "report", "way"}
 
 
-# What a survey found: the share of each choice with its error, and what was rejected.
-
+# The 97.5 % quantile of the normal distribution.
 _WITHIN_95 = 1.959963984540054
 
 
 @dataclass(frozen=True, repr=False)
 class SurveyEstimate(Shown):
-    """Estimated shares of the choices among the people who answered.
+    """The result of a round: the share of each choice with its error, and the rejected items.
 
-    A share is unbiased, so a rare choice may come out below 0. `sd` is that of the randomness of
-    reports alone: how well those who answered stand for others is not in it.
+    A share is unbiased, so a rare choice may come out below 0. `sd` covers the randomness of the
+    reports only, and not how well those who answered represent others.
     """
 
     round: Round
@@ -271,7 +304,11 @@ class SurveyEstimate(Shown):
         rejected: Mapping[str, int],
         closed: str | None,
     ) -> SurveyEstimate:
-        """Add up the numbers of people that each way of reporting estimates without bias."""
+        """Combine the sketches of all ways of reporting.
+
+        Each way estimates its numbers of people without bias and independently, so both the
+        numbers and their variances add up.
+        """
         n = sum(sketch.n for _, sketch in sketches)
         people, variance = np.zeros(len(asked.choices)), np.zeros(len(asked.choices))
         for mechanism, sketch in sketches:
@@ -288,7 +325,7 @@ class SurveyEstimate(Shown):
         return cls(asked, n, dict(rejected), closed, pa.table(columns))
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The result as JSON, for `sfumato survey --json` and the server."""
         rows = self.table.to_pylist()
         return {
             "round": self.round.id,
@@ -306,7 +343,7 @@ class SurveyEstimate(Shown):
         }
 
     def bars(self) -> list[tuple[str, float, float, float]]:
-        """Each choice with its share and where the truth is in 95 % of cases."""
+        """Each choice with its share and the ends of its 95 % interval."""
         return [
             (
                 row["value"],
@@ -319,7 +356,7 @@ class SurveyEstimate(Shown):
         ]
 
     def save_report(self, path: Path, *, overwrite: bool = False) -> None:
-        """Write it as a page with its picture, that needs nothing but itself."""
+        """Write the result as a self-contained HTML page."""
         from sfumato.methods.local.survey_page import ShownResult, result_report
 
         shown = ShownResult(self.bars(), self.n, self.rejected, self.closed)
@@ -327,13 +364,13 @@ class SurveyEstimate(Shown):
         write_text(path, page, overwrite=overwrite)
 
     def _card(self) -> Card:
-        turned = sum(self.rejected.values())
+        rejected = sum(self.rejected.values())
         rows = [
             [row["value"], row["share"], row["bound95"]]
             for row in self.table.slice(0, 10).to_pylist()
         ]
         return Card(
-            line=f"{self.n:,} answers to {self.round.question!r}, {turned:,} rejected",
+            line=f"{self.n:,} answers to {self.round.question!r}, {rejected:,} rejected",
             facts={
                 "mechanism": self.round.mechanism,
                 "epsilon": str(self.round.epsilon),
@@ -347,14 +384,12 @@ class SurveyEstimate(Shown):
         )
 
 
-# The rounds that lie in a folder, found by their ids.
-
 SURVEYS = "surveys"
-"""The folder of a vault in which its rounds lie."""
+"""The folder of a vault that holds its rounds."""
 
 
 class RoundFolder:
-    """Opens each round of a folder once; files that came later are found when asked for."""
+    """The rounds of a folder by id, each opened once; new files are noticed on the next lookup."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, Lock()
@@ -362,7 +397,7 @@ class RoundFolder:
         self._open: dict[str, Collection] = {}
 
     def __call__(self, round_id: str) -> Collection | None:
-        """The round of an id, if there is one."""
+        """The round with this id, if there is one."""
         with self._lock:
             if round_id not in self._open:
                 self._look()
@@ -374,7 +409,8 @@ class RoundFolder:
             if file in self._seen:
                 continue
             self._seen.add(file)
-            with suppress(SfumatoError):  # no round, or one without its key: none that answers here
+            # A file that is no round, or has no key beside it, collects nothing here.
+            with suppress(SfumatoError):
                 collection = Collection(path)
                 self._open.setdefault(collection.round.id, collection)
 

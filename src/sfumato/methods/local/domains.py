@@ -1,7 +1,7 @@
-"""What a person can answer: one of some declared values, or numbers between declared bounds.
+"""Declared domains: a list of values, or numbers between bounds.
 
-Domains are public. How a value is brought into its domain happens on the person's device and costs
-no privacy: only what is drawn afterwards leaves it.
+Domains are public. A device maps a person's value into the domain before it randomizes; that costs
+no privacy, because only the randomized report leaves the device.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ LARGEST_DOMAIN = 1 << 26
 
 @dataclass(frozen=True)
 class Choices:
-    """A domain of `size` values, coded 0, 1, 2, ...: the given ones, or the codes themselves."""
+    """A domain of `size` values, coded 0, 1, 2, ...: listed values, or the codes themselves."""
 
     size: int
     values: tuple[Any, ...] | None = None
 
     def codes(self, values: object) -> IntArray:
-        """The codes of people's values; one that is not declared is refused, and not quoted."""
+        """The codes of people's values; an undeclared value is refused, and the error hides it."""
         codes = self._looked_up(values) if self.values is not None else _integers(values)
         if len(codes) and (int(codes.min()) < 0 or int(codes.max()) >= self.size):
             raise ParameterError(
                 "value_outside_domain",
-                f"At least one value is none of the {self.size:,} that are declared"
+                f"At least one value is not among the {self.size:,} declared values"
                 + ("." if self.values is not None else f": whole numbers 0 to {self.size - 1}.")
-                + " Map such values to a declared one first, 'other', say.",
+                + " Map such values to a declared one first, such as 'other'.",
             )
         return codes
 
@@ -118,7 +118,7 @@ def _arrow(values: object) -> pa.Array:
 
 
 def _integers(values: object) -> IntArray:
-    """People's values where the domain is a number: integers, one for each person."""
+    """Read people's values for a domain that is a number: one integer for each person."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_numpy() if not values.null_count else None
     array = np.atleast_1d(np.asarray(values))
@@ -130,7 +130,8 @@ def _integers(values: object) -> IntArray:
             "values must be whole numbers, one for each person: a list, an array or a column.",
         )
     if array.dtype == np.uint64 and int(array.max()) >= 1 << 63:
-        return np.full(len(array), -1, dtype=np.int64)  # outside any domain
+        # Beyond int64: -1 lies outside any domain and is refused there.
+        return np.full(len(array), -1, dtype=np.int64)
     return array.astype(np.int64, copy=False)
 
 
@@ -178,7 +179,10 @@ def amounts(declared: object) -> Amounts:
 
 
 def read_numbers(values: object, columns: int) -> FloatArray:
-    """People's numbers as float64, one row for each; a missing one is refused, not quoted."""
+    """People's numbers as float64, one row for each person.
+
+    A missing number is refused; the error does not quote any value.
+    """
     if isinstance(values, pa.Table):
         values = [column.to_pylist() for column in values.columns]
         values = list(zip(*values, strict=True))
@@ -198,7 +202,7 @@ def read_numbers(values: object, columns: int) -> FloatArray:
 
 
 def _is_numeric(values: object) -> bool:
-    """Whether all values are numbers; a text of digits or a truth value is none."""
+    """Whether all values are numbers; texts of digits and truth values are not."""
     if isinstance(values, list | tuple):
         return all(map(_is_numeric, values))
     if hasattr(values, "__array__") and not isinstance(values, np.generic):

@@ -1,4 +1,7 @@
-"""Places on a grid: a near cell is said more often than a far one, by the exponential mechanism."""
+"""Mechanisms for locations: cells of a grid by the exponential mechanism, and planar Laplace noise.
+
+Both report near cells more often than far ones. Decision `local-methods`.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,19 @@ if TYPE_CHECKING:
 
 _TOTAL = 1 << 50
 _MOST_GRID_CELLS = 1024
-_STEP = 1 << 36  # scales are whole numbers of this part
+# Scales are multiples of 2^-36.
+_STEP = 1 << 36
 
 
 class DistanceGrid(Oracle):
-    """Say a cell with weight exp(-scale distance) from one's own, on a grid of `columns` columns.
+    """Report a cell with weight exp(-scale distance) from the own one, on a grid.
 
-    Cells are numbered row by row. Distances are Euclidean, in cells. The scale is the largest whose
-    channel keeps to epsilon, which is computed from the whole matrix: cells at the edge have fewer
-    neighbours, and so other totals than those in the middle.
+    Cells are numbered row by row, `columns` in a row. Distances are Euclidean, in cells. The scale is the largest whose
+    channel keeps to epsilon. It is computed from the exact matrix, because cells at the edge have
+    fewer neighbours, and hence other totals, than those in the middle.
 
-    *Guarantee*: epsilon-LDP: the chances are whole numbers, and the largest of their ratios between
-    any two cells is at most e^epsilon.
+    *Guarantee*: epsilon-LDP: probabilities are integers over one total, and their largest ratio
+    between any two cells is at most e^epsilon.
     *Sensitivity*: None to establish: a person is in one of k cells.
     *Error*: From the inverse of the channel, cell by cell; it is ill-conditioned, so that single
     cells are estimated badly and regions better. k-ary response is better for single cells.
@@ -68,7 +72,7 @@ class DistanceGrid(Oracle):
         scale: Number | None = None,
     ) -> None:
         self.columns = None if columns is None else arguments.whole(columns, "columns")
-        self._wished = None if scale is None else not_negative(scale, "scale")
+        self._given_scale = None if scale is None else not_negative(scale, "scale")
         super().__init__(domain, epsilon=epsilon)
 
     def _prepare(self) -> None:
@@ -89,7 +93,7 @@ class DistanceGrid(Oracle):
         row, column = np.divmod(np.arange(self.size), self.columns)
         self._squares = (row[:, None] - row) ** 2 + (column[:, None] - column) ** 2
         self.layout = ReportLayout((Code("report", self.size),))
-        self.scale = self._largest_scale() if self._wished is None else self._wished
+        self.scale = self._largest_scale() if self._given_scale is None else self._given_scale
         self._chances = self._weights(self.scale)
         if not self.epsilon.allows(self.ratio):
             raise ParameterError(
@@ -99,14 +103,15 @@ class DistanceGrid(Oracle):
             )
 
     def options(self) -> dict[str, Any]:
-        """What else was settled, by name."""
+        """The columns and the scale."""
         return {"columns": self.columns, "scale": decimal_of(self.scale)}
 
     def _largest_scale(self) -> Fraction:
-        """The largest scale, in whole steps, whose exact channel keeps to epsilon."""
+        """The largest multiple of 2^-36 whose exact channel keeps to epsilon."""
         distances = np.sqrt(self._squares)
         low, high = 0, int(2 * float(self.epsilon) * _STEP)
-        while low < high:  # floats find it, whole numbers confirm it
+        # Floats find a candidate by bisection; exact integers confirm it below.
+        while low < high:
             middle = (low + high + 1) // 2
             chances = np.exp(-middle / _STEP * distances)
             chances /= chances.sum(axis=1, keepdims=True)
@@ -120,7 +125,10 @@ class DistanceGrid(Oracle):
         return Fraction(low, _STEP)
 
     def _weights(self, scale: Fraction) -> IntArray:
-        """Whole chances of one total: rounded down, and what is left over stays at the own cell."""
+        """Integer weights with the same total in each row, at scale `scale`.
+
+        Weights are rounded down; the remainder goes to the own cell, which keeps totals equal.
+        """
         kinds, kind_index = np.unique(self._squares, return_inverse=True)
         by_kind = [
             int(exp_down(-scale * Fraction(math.isqrt(int(kind) << 80), 1 << 40), 80) * (1 << 62))
@@ -133,16 +141,16 @@ class DistanceGrid(Oracle):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
+        """The largest ratio of a report's probabilities between two values, exactly."""
         return _ratio(self._chances)
 
     def channel(self) -> Channel:
-        """The matrix of chances."""
+        """The matrix of probabilities."""
         return Channel(self._chances.astype(object), _TOTAL)
 
     @cached_property
     def _ends(self) -> IntArray:
-        """Where the stretch of each cell ends, each row after the one before: below 2^61 in all."""
+        """Running sums of all weights, row after row, at most 2^60: one search serves all rows."""
         starts = np.arange(self.size)[:, None] * _TOTAL
         return np.asarray((np.cumsum(self._chances, axis=1) + starts).ravel())
 
@@ -154,16 +162,16 @@ class DistanceGrid(Oracle):
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """What turns shares of reports into shares of cells."""
+        """The matrix that turns shares of reports into shares of cells."""
         return np.asarray(np.linalg.inv(self._chances.T / _TOTAL))
 
     def _shares(self, sketch: ReportSketch) -> FloatArray:
         return np.asarray(self._inverse @ (sketch.tally / sketch.n))
 
     def variance(self, n: int, share: float = 0.0) -> float:
-        """The variance of one share's estimate from n reports, where the true share is this.
+        """The variance of the estimate of one share from n reports, at the worst cell.
 
-        That of the cell that is estimated worst; people elsewhere are taken to be spread evenly.
+        Other people are assumed to be spread evenly over the other cells.
         """
         remainder = (1 - share) / (self.size - 1)
         chances = self._chances / _TOTAL
@@ -180,47 +188,43 @@ def _ratio(chances: IntArray) -> Fraction:
     return max(Fraction(most, least) for most, least in zip(high, low, strict=True))
 
 
-# Places told with planar noise on a public grid: near places are hard to tell apart.
+# Planar Laplace noise: near locations are hard to distinguish, far ones are not.
 #
-# A person's place, in metres of a projected map, is moved by planar Laplace noise, a vector v of
-# density proportional to exp(-epsilon |v|). What is reported is the cell of a declared grid that
-# this
-# leads to, or the nearest cell of the map. The noise is added to the place itself and not to its
-# cell: were the place snapped to the grid first, two places on both sides of a border, however
-# near,
-# would be as far apart as their cells, and the promise of epsilon for every metre would not hold.
+# A location x, in metres of a projected map, is moved by a vector v of density proportional to
+# exp(-epsilon |v|). The report is the cell of a declared grid that contains y = x + v, or the
+# nearest cell of the map. The noise is added to the location itself, not to its cell. If locations
+# were snapped to the grid first, two of them on both sides of a border, however near, would be as
+# far apart as their cells, and epsilon per metre would not hold.
 #
-# For places x and x' at a distance d, |y - x'| - |y - x| is at most d, so the densities of every
-# point y differ by at most exp(epsilon d). Which cell y lies in, and that what is beyond the map
-# counts as its edge, is read off y afterwards and adds nothing.
+# For locations x and x' at distance d, |y - x'| - |y - x| is at most d, so the densities at every y
+# differ by at most a factor exp(epsilon d). The cell is a function of y alone: post-processing.
 #
-# *Drawing.* No float decides: the digits of v are revealed until the cell is certain, whatever
-# the
-# place, the origin and the step (`noise.planar`). Decision `local-methods`.
+# No float decides the cell: the digits of v are revealed until the cell is certain, for any
+# location, origin and step (`privacy/noise/planar.py`).
 
 MOST_CELLS = 1 << 24
 LEAST, MOST = Fraction(1, 1000), Fraction(20)
 _LARGEST = Fraction(10**100)
-"""Of origin and sides, in the unit of places: beyond it float64 loses digits, or has no number."""
+"""The largest origin and side in the unit of locations: float64 loses digits beyond it."""
 _ROUNDING = 2.0**-48
-"""How far float64 errs in a few operations, relative to the largest number in them, at most."""
+"""A bound on the relative error of a few float64 operations."""
 
 
 class PlanarLaplace(LocalMechanism):
-    """A random cell of a public grid, the likelier the nearer it is to the person's place.
+    """Report the cell of a public grid to which planar Laplace noise moves the location.
 
-    *Guarantee*: epsilon times the distance, for any two places and any report, however near to each
-    other or to a border of the grid: geo-indistinguishability, epsilon per metre (or the unit that
-    places are given in). It is no plain LDP: places far apart can be told apart. A path of reports
-    costs the sum of them.
-    *Sensitivity*: the distance between two places itself: the log of the noise's density changes by
-    at most epsilon for a unit of distance, in every direction. Places beyond the map count as the
-    nearest point of it, which brings no two places farther apart.
+    *Guarantee*: geo-indistinguishability: any report is at most e^(epsilon d) times as likely from
+    one location as from another at distance d (in metres, or the unit that locations are given in),
+    however near these are to each other or to a border of the grid. It is not LDP: locations far
+    apart can be distinguished. Reports of a trajectory cost the sum of their epsilons.
+    *Sensitivity*: the distance of two locations: the log of the noise's density changes by at most
+    epsilon for a unit of distance, in every direction. Locations beyond the map count as the
+    nearest point of the map; this moves no two locations farther apart.
     *Error*: the noise has mean length 2 / epsilon, variance 3 / epsilon^2 along each axis; epsilon
     times its length is below 1.678 / 4.744 / 6.638 for 50 / 95 / 99 %. The middle of the reported
     cell is at most step / sqrt 2 from where the noise leads, while that is on the map.
     *Edges*: coordinates must be projected. Where a unit is longer along one axis than along the
-    other, as a degree is, `scale` has the length of each. Exact for all places that float64 holds.
+    other, as a degree is, `scale` has the length of each. Exact for all locations in float64.
     *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision `local-methods`.
     """
 
@@ -278,12 +282,12 @@ class PlanarLaplace(LocalMechanism):
 
     @property
     def ratio(self) -> Fraction:
-        """What the chances of a report differ by between places one step apart, at most."""
+        """The largest ratio of a report's probabilities between locations one step apart."""
         return exp_up(self._each)
 
     @property
     def realised(self) -> float:
-        """The epsilon of a unit of distance, at most."""
+        """The epsilon of one unit of distance."""
         return float(self.epsilon)
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
@@ -293,15 +297,20 @@ class PlanarLaplace(LocalMechanism):
         return rows
 
     def _report_cells(self, points: FloatArray, entropy: Entropy) -> IntArray:
-        """The cells that places are reported in, east and north."""
+        """Draw the reported cells, east and north, of locations.
+
+        Float64 gives an interval for each coordinate in cells; where it contains the border of a
+        cell, exact digits of the noise decide.
+        """
         start, step = self._floats
         end = [
             float(low + step * count)
             for low, step, count in zip(self.origin, self._steps, self.cells, strict=True)
         ]
-        held = np.clip(points, start, end)  # to the nearest point of a fixed box
+        held = np.clip(points, start, end)
         noise, epsilon_step, last = PlanarVectors(len(held), entropy), float(self._each), self._last
         middle = (held - start) / step + noise.values / epsilon_step
+        # Bounds the error of `middle`: rounding of the location, then error of the noise.
         margin = (np.abs(held) + np.abs(start)) / step * _ROUNDING
         margin += (noise.errors[:, None] + np.abs(noise.values) * _ROUNDING) / epsilon_step
         lowest, highest = (
@@ -314,7 +323,7 @@ class PlanarLaplace(LocalMechanism):
         return cells
 
     def _decided(self, point: list[float], noise: RevealedVector) -> list[int]:
-        """The cell of one place, by as many digits of its noise as it takes."""
+        """The cell of one location, by as many digits of its noise as needed."""
         own = [
             (Fraction(coordinate) - low) / step
             for coordinate, low, step in zip(point, self.origin, self._steps, strict=True)
@@ -331,7 +340,7 @@ class PlanarLaplace(LocalMechanism):
 
     @property
     def _floats(self) -> tuple[FloatArray, FloatArray]:
-        """Origin and side of a cell along each axis, in the unit of places."""
+        """The origin and the side of a cell along each axis, in the unit of locations."""
         start = np.array([float(coordinate) for coordinate in self.origin])
         return start, np.array([float(side) for side in self._steps])
 
@@ -340,9 +349,23 @@ class PlanarLaplace(LocalMechanism):
         return self.cells[0] - 1, self.cells[1] - 1
 
     def reported(self, sketch: ReportSketch) -> pa.Table:
-        """Where reports are: east, north (the middle of a cell) and how many.
+        """Count reports by cell.
 
-        These are places with their noise, which makes every crowd wider than it is.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns east and north (the centre of a cell) and reports. The noise is not removed:
+            every cluster looks wider than it is.
+
+        Raises
+        ------
+        SourceError
+            If the sketch is of another mechanism, damaged or without reports.
         """
         counts = self._own(sketch).tally
         east, north = np.nonzero(counts)
@@ -356,10 +379,25 @@ class PlanarLaplace(LocalMechanism):
         )
 
     def radius(self, confidence: float = 0.95) -> float:
-        """A distance, in the unit of places, that reports stay within with this probability.
+        """A distance that contains the reports of one location with at least this probability.
 
-        That is at least so, for every place, while the map has room: half the diagonal of a cell is
-        added to the noise's own distance.
+        Half the diagonal of a cell is added to the quantile of the noise. It holds for locations
+        that are at least this far from the edge of the map.
+
+        Parameters
+        ----------
+        confidence : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        float
+            In the unit of locations.
+
+        Raises
+        ------
+        ParameterError
+            If the confidence is not between 0 and 1.
         """
         if not 0 < confidence < 1:
             raise ParameterError(
@@ -369,7 +407,7 @@ class PlanarLaplace(LocalMechanism):
 
     def _card(self) -> Card:
         line = (
-            f"places on {self.cells[0]:,} x {self.cells[1]:,} cells of {decimal_of(self.step)} "
+            f"locations on {self.cells[0]:,} x {self.cells[1]:,} cells of {decimal_of(self.step)} "
             f"at epsilon {self.epsilon} for each unit"
         )
         facts = {
@@ -392,7 +430,7 @@ def _pair(values: object, name: str) -> Sequence[Any]:
 
 
 def _quantile(confidence: float) -> float:
-    """The x with 1 - (1 + x) e^-x = confidence: how far planar noise of rate 1 goes."""
+    """The x with 1 - (1 + x) e^-x = confidence: the quantile of the length of unit noise."""
     low, high = 0.0, 800.0
     for _ in range(80):
         middle = (low + high) / 2

@@ -1,30 +1,29 @@
-"""The same question again and again: an answer that is remembered, told anew with fresh noise.
+"""Longitudinal reports: a permanent answer for each value, randomized again for every report.
 
-Fresh noise every day would wear off: the average of many reports is the truth. So a person draws a
-*permanent* answer for each value once, at `forever`, and never again; every report is that answer
-randomized once more. One report tells epsilon, any number of them about one value `forever`.
+Fresh noise on every day averages away. So a person draws a *permanent* answer for each value once,
+at epsilon `forever`, and never again; every report randomizes that answer once more. One report
+reveals epsilon; any number of reports about one value that stays reveals `forever`.
 
-Values that change and return are another matter. With F for `forever`, I for the log of the second
-round's odds (`instant_epsilon`) and T reports:
+Values may change and return. Let F be `forever`, I the log of the second round's odds
+(`instant_epsilon`) and T the number of reports. Two bounds hold:
 
-(i) Two histories of the same *pattern of equality*, in which the same reports share a value,
-returns included, differ by at most the sum of F over their distinct values: permanent answers are
+(i) Two histories with the same *pattern of equality* (the same reports share a value, returns
+included) differ by at most the sum of F over their distinct values: permanent answers are
 independent, each drawn at F.
 
-(ii) Any two histories differ by at most min(T I, k F + c I), with c for the reports to alter until
-the patterns agree and k for the distinct values then: a report moves by at most I when it is made
-of another permanent answer. For histories of at most m values c is at most T - T/m: of m disjoint
-ways to match the values of one with those of the other, one way has T/m reports in common.
+(ii) Any two histories differ by at most min(T I, k F + c I), where c reports must be altered until
+the patterns agree and k values are distinct then: a report made of another permanent answer
+changes by at most I. For histories of at most m values, c <= T - T/m: of m disjoint matchings
+between the values of both histories, one has at least T/m reports in common.
 
-That values change on the same days is not enough for (i): A..B..A and A..B..C do so, and over many
-days anybody sees which of the two it was. T times epsilon is no bound either, as reports of one
-permanent answer are not independent. Decision `local-promises`.
+It is not enough for (i) that values change on the same days: A..B..A and A..B..C do so, and many
+days reveal which of the two it was. T epsilon is no bound either, because reports of one permanent
+answer are not independent. Decision `local-promises`.
 
-With p, q the chances of the truth and of one given lie, in the permanent round (1) and the
-instantaneous one (2), a report is the truth with p1 p2 + (k - 1) q1 q2, one given lie with p1 q2 +
-q1 p2 + (k - 2) q1 q2. The odds of the second round are the largest rational for which these two
-are at most e^epsilon apart, and the estimate inverts both rounds at once. Decision
-`local-promises`.
+Let p and q be the probabilities of the truth and of each lie, in the permanent round (1) and the
+instantaneous round (2). A report is the truth with probability p1 p2 + (k - 1) q1 q2, each lie with
+p1 q2 + q1 p2 + (k - 2) q1 q2. The odds of the second round are the largest rational for which the
+ratio of these two is at most e^epsilon; the estimate inverts both rounds at once.
 """
 
 from __future__ import annotations
@@ -68,17 +67,17 @@ if TYPE_CHECKING:
 
 
 class Longitudinal(SupportOracle):
-    """A permanent answer by randomized response, and a fresh one made of it for every report.
+    """Randomize a permanent randomized response again for every report.
 
     *Guarantee*: one report is epsilon-LDP. All reports that a person ever gives are `forever`-LDP
     while the value stays. Among histories of the same pattern of equality they are `forever`-LDP
     for each distinct value; among any histories of m values and T reports they are
-    `any_history_epsilon(T, m)`-LDP, which grows with T: that, and when, a value has changed or
+    `any_history_epsilon(T, m)`-LDP, which grows with T: whether and when a value has changed or
     returned is hidden by the second round alone.
     *Sensitivity*: None to establish: a person has one of k values.
     *Error*: n Var = q (1 - q) / (p - q)^2 + f (1 - p - q) / (p - q), with p and q of both rounds.
-    *Edges*: `forever` must be above epsilon. `randomize` makes both rounds anew, as for people who
-    report once; who reports again keeps a diary, by `diary`.
+    *Edges*: `forever` must be above epsilon. `randomize` draws both rounds anew, for people who
+    report once; a person who reports repeatedly keeps a diary, by `diary`.
     *Reference*: Erlingsson, Pihur & Korolova 2014; Arcolezi, Couchot, Al Bouna & Xiao 2022.
     """
 
@@ -99,8 +98,8 @@ class Longitudinal(SupportOracle):
         if not float(self.epsilon) < float(self.forever):
             raise ParameterError(
                 "parameter_out_of_range",
-                f"forever must be above epsilon {self.epsilon}, because all reports tell more than "
-                f"one, not {self.forever}. Twice epsilon is usual.",
+                f"forever must be above epsilon {self.epsilon}, because many reports reveal more "
+                f"than one, not {self.forever}. Twice epsilon is usual.",
             )
         size = self.size
         self.permanent = odds_of(self.forever, size)
@@ -110,6 +109,7 @@ class Longitudinal(SupportOracle):
         numerator = odds * (first + (size - 2) * kept_lie) - (size - 1) * kept_lie
         second = numerator / (first - odds * kept_lie)
         bits = max(8, LARGEST_TOTAL.bit_length() - 2 - (size + int(second) + 1).bit_length())
+        # Rounded down, so that a report never realises more than epsilon.
         scale = 1 << min(bits, 40)
         rounded = Fraction((second * scale).__floor__(), scale)
         self.instant = rounded.numerator, rounded.denominator
@@ -119,31 +119,32 @@ class Longitudinal(SupportOracle):
         self.layout = ReportLayout((Code("report", size),))
 
     def options(self) -> dict[str, Any]:
-        """What all reports about one value tell."""
+        """The epsilon of all reports about one value."""
         return {"forever": str(self.forever)}
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of one report between two values, exactly."""
+        """The largest ratio of one report's probabilities between two values, exactly."""
         return self.p / self.q
 
     @cached_property
     def instant_epsilon(self) -> Fraction:
-        """The log of the second round's odds, rounded up: what a report tells of its answer."""
+        """I: the log of the second round's odds, rounded up."""
         return log_up(Fraction(*self.instant))
 
     def same_pattern_epsilon(self, values: int) -> Fraction:
-        """What all reports tell apart histories of one pattern of equality with so many values."""
+        """Bound (i): the epsilon of all reports between histories of one pattern of equality."""
         return values * self.forever.upper
 
     def any_history_epsilon(self, reports: int, values: int) -> Fraction:
-        """What so many reports tell apart any two histories of at most so many values."""
+        """Bound (ii): the epsilon of T reports between any two histories of at most m values."""
+        # T - ceil(T / m): the most reports to alter until the patterns agree.
         altered = reports - -(-reports // values)
         patterns = self.same_pattern_epsilon(values) + altered * self.instant_epsilon
         return min(reports * self.instant_epsilon, patterns)
 
     def channel(self, reports: int = 1) -> Channel:
-        """The exact matrix of chances of so many reports about one value that stays."""
+        """The exact matrix of probabilities of so many reports about one value that stays."""
         size = self.size
         if arguments.whole(reports, "reports") < 1:
             raise ParameterError(
@@ -164,7 +165,7 @@ class Longitudinal(SupportOracle):
         return Channel.of(rows)
 
     def remember(self, codes: IntArray, entropy: Entropy) -> IntArray:
-        """Draw permanent answers; they must be kept, and never be drawn again."""
+        """Draw permanent answers: the caller keeps them and never draws them again."""
         return respond(codes, self.size, self.permanent, entropy)
 
     def tell(self, answers: IntArray, entropy: Entropy | None = None) -> Reports:
@@ -176,11 +177,27 @@ class Longitudinal(SupportOracle):
     def diary(
         self, path: str | Path, *, lifetime: Number | LocalEpsilon, extend: bool = False
     ) -> Diary:
-        """The memory of one person, in a file on their device, with what they spend in all.
+        """Open the file on a person's device that keeps permanent answers and counts reports.
 
-        The file remembers its lifetime; a longer one is taken only with `extend`.
+        Parameters
+        ----------
+        path : path
+            The file; it need not exist yet.
+        lifetime : number or LocalEpsilon
+            The epsilon of all reports of this person, for any two histories of values.
+        extend : bool
+            Whether to accept a longer lifetime than the file records.
+
+        Returns
+        -------
+        Diary
+            Its `report` makes the report of today's value.
+
+        Raises
+        ------
+        ParameterError
+            If the lifetime does not allow one value.
         """
-
         return open_diary(self, path, lifetime, extend=extend)
 
     def _card(self) -> Card:
@@ -196,29 +213,26 @@ class Longitudinal(SupportOracle):
 
 
 def _chances(weights: tuple[int, int], size: int) -> tuple[Fraction, Fraction]:
-    """The chances of the truth and of one given lie."""
+    """The probabilities of the truth and of each lie."""
     truth, lie = weights
     total = truth + (size - 1) * lie
     return Fraction(truth, total), Fraction(lie, total)
 
 
-# What a client remembers of its own answers: a small file on the person's device, and no other.
+# A diary: the permanent answers of one person, in a small file on their device.
 #
-# The file holds true values, so it is readable by its owner alone and never sent. A permanent
-# answer
-# is on the disk before a report made of it is given out: a crash in between costs nothing, and no
-# value is ever answered from two of them. Two processes of one person take turns by a lock.
+# The file holds true values: only its owner may read it, and it is never sent. A permanent answer
+# is on the disk before a report made of it is returned, so a crash in between costs nothing and no
+# value ever has two permanent answers. Two processes of one person take turns by a lock.
 #
-# A lifetime bounds what all reports tell apart any two histories of values, returns included. It
-# allows so many different values: when they are used up, a value that is new is reported as the
-# last
-# one that was allowed, because silence would tell that something changed. And it allows so many
-# reports, which are counted before they are given out; after the last of them the diary refuses.
-# The
-# number is known from the lifetime alone, so that the refusal tells nothing. The lifetime is
-# written
-# down with the first answer, and a longer one is taken only from who says so. Decision
-# `local-promises`.
+# The lifetime is the epsilon of all reports for any two histories of values, returns included.
+#
+# - It limits the number of different values. Once they are used up, a new value is reported as the
+#   last allowed one, because silence would reveal a change.
+# - It limits the number of reports. They are counted before they are returned; after the last one
+#   the diary refuses. The number follows from the lifetime alone, so refusing reveals nothing.
+#
+# The lifetime is written with the first answer; a longer one needs `extend`.
 
 _VERSION = 3
 _UNCOUNTED = 2
@@ -226,17 +240,17 @@ _UNCOUNTED = 2
 
 @dataclass(frozen=True)
 class _Memory:
-    """What the file holds."""
+    """The content of the file."""
 
     answers: dict[str, int]
     """Permanent answers by value, in the order in which they were drawn."""
     reports: int
     settled: LocalEpsilon
-    """The longest lifetime that was ever agreed to."""
+    """The longest lifetime that the owner ever accepted."""
 
 
 class Diary(Shown):
-    """One person's permanent answers, each drawn once, and how many more there may be."""
+    """One person's permanent answers, each drawn once, within a lifetime."""
 
     def __init__(
         self, oracle: Longitudinal, path: Path, lifetime: LocalEpsilon, *, extend: bool = False
@@ -245,7 +259,7 @@ class Diary(Shown):
 
     @property
     def most(self) -> int:
-        """How many different values the lifetime allows, of those that there are."""
+        """The number of different values that the lifetime allows."""
         return self._values_of(self.lifetime)
 
     def _values_of(self, lifetime: LocalEpsilon) -> int:
@@ -253,38 +267,58 @@ class Diary(Shown):
 
     @property
     def used(self) -> int:
-        """How many different values have been answered about."""
+        """The number of values that have a permanent answer."""
         return len(self._read().answers)
 
     @property
     def reports(self) -> int:
-        """How many reports have been given."""
+        """The number of reports so far."""
         return self._read().reports
 
     @property
     def spent(self) -> float:
-        """What all reports so far tell apart any two histories of values, at most."""
+        """The epsilon of all reports so far, for any two histories of values."""
         memory = self._read()
         return float(self._charge(memory.reports, memory.settled))
 
     @property
     def spent_same_pattern(self) -> float:
-        """What all reports, so far and to come, tell while no other value is answered about.
+        """The epsilon of all reports, past and future, while no new value is reported.
 
-        Among histories in which the same reports share a value alone: that values change, and that
-        they return, is not hidden by it.
+        It holds only between histories of one pattern of equality: it does not hide that values
+        change or return.
         """
         return float(self.oracle.same_pattern_epsilon(self.used))
 
     def _charge(self, reports: int, settled: LocalEpsilon) -> Fraction:
-        """By the longest lifetime ever settled: under it as many values may have been used."""
+        """Bound (ii) for this number of reports.
+
+        The longest lifetime ever accepted counts: so many values may have been used under it.
+        """
         return self.oracle.any_history_epsilon(reports, self._values_of(settled))
 
     def report(self, value: object, entropy: Entropy | None = None) -> Reports:
-        """Make a report of today's value: of its permanent answer, which is drawn if it is new.
+        """Make a report of today's value from its permanent answer.
 
-        A new value beyond the lifetime is reported as the last one before. A report beyond the
-        lifetime is refused.
+        Parameters
+        ----------
+        value : object
+            One declared value. A new value beyond those that the lifetime allows is reported as
+            the last allowed one.
+        entropy : Entropy, optional
+            The source of randomness; the operating system by default.
+
+        Returns
+        -------
+        Reports
+            One report.
+
+        Raises
+        ------
+        BudgetError
+            If the lifetime allows no more reports.
+        LedgerError
+            If another process uses the file for longer than a few seconds.
         """
         codes = self.oracle.choices.codes([value])
         source = entropy or SystemEntropy()
@@ -294,36 +328,37 @@ class Diary(Shown):
                 raise BudgetError(
                     "allowance_exhausted",
                     f"A lifetime of epsilon {self.lifetime} covers {memory.reports:,} reports of "
-                    f"values that may change among {self.most:,}, and they were given. Extend the "
-                    "lifetime, or report no more.",
+                    f"values that may change among {self.most:,}, and all of them were made. "
+                    "Extend the lifetime, or stop reporting.",
                 )
             answers, code = memory.answers, str(int(codes[0]))
             if code not in answers and len(answers) < self.most:
                 answers[code] = int(self.oracle.remember(codes, source)[0])
             answer = answers.get(code, list(answers.values())[-1])
+            # Counted on the disk before the report is drawn: a crash loses a report, never a count.
             self._write(_Memory(answers, memory.reports + 1, memory.settled))
         return self.oracle.tell(np.array([answer]), source)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one process of this person answer at a time."""
+        """Let one process of this person report at a time."""
         if locks is None:
             yield
             return
-        # A file of its own: the diary itself is replaced whole.
+        # Locked beside the diary: every write replaces the diary file itself.
         handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not acquire_lock(handle, seconds=PATIENCE_SECONDS):
                 raise LedgerError(
                     "file_in_use",
-                    "Another program is answering from the same diary. Wait for it, and try again.",
+                    "Another program is using the same diary. Wait for it, then try again.",
                 )
             yield
         finally:
             os.close(handle)
 
     def _read(self) -> _Memory:
-        """What the file holds."""
+        """Read the file and check it."""
         try:
             record = json.loads(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -333,9 +368,8 @@ class Diary(Shown):
         if isinstance(record, dict) and record.get("version") == _UNCOUNTED:
             raise SourceError(
                 "file_malformed",
-                f"The diary {self.path.name!r} was begun by an earlier version, which counted no "
-                "reports: what it has told is not known. Move it away and begin another; what the "
-                "two tell adds up.",
+                f"The diary {self.path.name!r} is of an earlier version, which counted no reports, "
+                "so its cost is unknown. Move it away and begin another; the costs of both add up.",
             )
         answers: Any = record.get("answers") if isinstance(record, dict) else None
         if (
@@ -362,8 +396,8 @@ class Diary(Shown):
         if self.lifetime.lower > settled.lower and not self._extend:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"This diary was begun for a lifetime of epsilon {settled}, not {self.lifetime}. "
-                f"Give lifetime='{settled}', or extend=True where its owner wants to spend more.",
+                f"This diary has a lifetime of epsilon {settled}, not {self.lifetime}. "
+                f"Give lifetime='{settled}', or extend=True if its owner wants to spend more.",
             )
 
     def _sound(self, answers: Any) -> bool:
@@ -407,7 +441,7 @@ class Diary(Shown):
 def open_diary(
     oracle: Longitudinal, path: str | Path, lifetime: Number | LocalEpsilon, *, extend: bool
 ) -> Diary:
-    """The diary in a file, which need not be there yet."""
+    """Open a diary; see `Longitudinal.diary`."""
     file = arguments.path(path, "path")
     check_target(file, overwrite=True)
     diary = Diary(oracle, file, read_epsilon(lifetime), extend=arguments.flag(extend, "extend"))

@@ -1,7 +1,7 @@
-"""Means of amounts that people keep to themselves: by signs, by windows, or by both.
+"""Mechanisms for the mean of an amount: Duchi's signs, the piecewise mechanism, and their hybrid.
 
-Every report stands for an unbiased figure of one person's amount, far wider than the amount itself;
-their average is the estimate. All draws are of whole numbers. Decision `local-methods`.
+Every report stands for an unbiased figure of one person's amount, and the average of these figures
+is the estimate. All draws are of integers. Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sfumato.methods.local.domains import amounts, read_numbers
 from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens, occur
 from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
+    CARD_PEOPLE,
     Channel,
     LocalMechanism,
     check_channel_size,
@@ -41,24 +42,20 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# Means of several amounts by one report of a sign each: the mechanism of Duchi and others.
+# The mechanism of Duchi, Jordan and Wainwright: one sign for each of d amounts.
 #
-# Each amount, between -1 and 1, is first rounded to -1 or 1 at random so that its mean stays.
-# Then a
-# vector of signs is drawn: from the half space that agrees with the rounded one (more signs alike
-# than not) with probability P, else from the rest. Every vector that agrees must be e^epsilon
-# times
-# as likely as every one that does not, which fixes P by how many agree: C = 2^(d-1) for odd d;
-# for
-# even d some agree in exactly half and count as not agreeing, so C = 2^(d-1) - binom(d, d/2) / 2,
-# and
+# Each amount t in [-1, 1] is first rounded to 1 with probability (1 + t) / 2, else to -1: its mean
+# stays. Then a vector of signs is drawn: with probability P from the half space that agrees with
+# the rounded vector (more signs equal than not), else from the other vectors. An agreeing vector
+# must be E = e^epsilon times as likely as any other. With C agreeing vectors this determines
 #
-#     P = E C / ((E - 1) C + 2^d).
+#     P = E C / ((E - 1) C + 2^d),
+#     C = 2^(d-1) for odd d, C = 2^(d-1) - binom(d, d/2) / 2 for even d,
 #
-# As published, even d takes half-agreeing vectors into both sets, and epsilon 1 becomes 1.313.
-# Drawing a vector is by rejection: vectors of fair coins until one lies in the set. How often
-# that is
-# depends on the set, which does not depend on the truth. Decision `local-methods`.
+# because for even d a vector that agrees in exactly half of its signs counts as not agreeing. As
+# published, even d puts such vectors into both sets, and a claimed epsilon of 1 becomes 1.313.
+# Vectors are drawn by rejection: fair coins until the vector lies in the chosen set. The number of
+# attempts depends on which set it is, and not on the person's amounts.
 
 MOST_DIMENSIONS = 64
 _AGREEMENT_BITS = 60
@@ -66,27 +63,27 @@ _AGREEMENT_BITS = 60
 
 @dataclass(frozen=True)
 class HalfSpace:
-    """Vectors of `dimensions` signs; those that agree with the truth are likelier by the odds."""
+    """Vectors of `dimensions` signs, drawn from the half space around the true one with P."""
 
     dimensions: int
     chance: Fraction
-    """That of a vector that agrees, all of them together."""
+    """P: the probability of all agreeing vectors together."""
 
     @classmethod
     def of(cls, epsilon: LocalEpsilon, dimensions: int) -> HalfSpace:
-        """The likeliest agreement whose odds are at most e^epsilon."""
+        """The largest P whose odds are at most e^epsilon."""
         if not 1 <= dimensions <= MOST_DIMENSIONS:
             raise ParameterError(
                 "parameter_out_of_range",
-                f"A report can be about 1 to {MOST_DIMENSIONS} amounts, not {dimensions}. Ask each "
-                "person about some of them only, drawn at random.",
+                f"A report covers 1 to {MOST_DIMENSIONS} amounts, not {dimensions}. Ask each "
+                "person about a few of them, drawn at random.",
             )
         agreeing = _agreeing(dimensions)
         odds = epsilon.rational(96)
         chance = odds * agreeing / ((odds - 1) * agreeing + (1 << dimensions))
         if chance.denominator <= LARGEST_TOTAL:
             return cls(dimensions, chance)
-        # Rounded down, so that the odds are too.
+        # Rounded down: the odds never exceed e^epsilon.
         return cls(
             dimensions,
             Fraction((chance * (1 << _AGREEMENT_BITS)).__floor__(), 1 << _AGREEMENT_BITS),
@@ -94,22 +91,22 @@ class HalfSpace:
 
     @cached_property
     def odds(self) -> Fraction:
-        """How much likelier a vector that agrees is than one that does not."""
+        """The ratio of the probabilities of an agreeing vector and of another one."""
         agreeing = _agreeing(self.dimensions)
         disagreeing = (1 << self.dimensions) - agreeing
         return self.chance / agreeing / ((1 - self.chance) / disagreeing)
 
     @cached_property
     def size(self) -> Fraction:
-        """What a sign stands for, B: the mean of sign times B is the amount."""
+        """B, the figure that a sign stands for: the mean of sign times B is the amount."""
         d, agreeing = self.dimensions, _agreeing(self.dimensions)
-        # Agreements less disagreements in one place, summed over all vectors that agree.
+        # Agreements less disagreements in one position, summed over all agreeing vectors.
         excess = Fraction(sum(comb(d, a) * (2 * a - d) for a in range(d // 2 + 1, d + 1)), d)
         disagreeing = (1 << d) - agreeing
         return 1 / (excess * (self.chance / agreeing - (1 - self.chance) / disagreeing))
 
     def draw(self, fractions: FloatArray, entropy: Entropy) -> BoolArray:
-        """Signs for people whose amounts lie at these parts of the way between the bounds."""
+        """Draw signs for amounts given as fractions of the way between the bounds."""
         truth = occur(fractions, entropy)
         agree = happens(self.chance, len(truth), entropy)
         drawn: BoolArray = np.empty_like(truth)
@@ -123,40 +120,37 @@ class HalfSpace:
         return drawn
 
     def variance(self, fraction: Fraction) -> Fraction:
-        """The variance of one unbiased answer of a person at this part between -1 and 1."""
+        """The variance of the figure of one report of an amount in [-1, 1]."""
         return self.size**2 - fraction**2
 
 
 def _agreeing(dimensions: int) -> int:
-    """How many vectors of signs agree with a given one in more than half of their places."""
+    """C: the number of vectors that agree with a given one in more than half of their signs."""
     half = comb(dimensions, dimensions // 2) // 2 if dimensions % 2 == 0 else 0
     return (1 << dimensions - 1) - half
 
 
 def _coins(count: int, width: int, entropy: Entropy) -> BoolArray:
-    """Fair coins, a row of `width` for each of `count`."""
+    """Toss `width` fair coins for each of `count` rows."""
     drawn = entropy.words(-(-count * width // 64))
     return np.unpackbits(drawn.view(np.uint8))[: count * width].reshape(count, width).astype(bool)
 
 
-# The piecewise mechanism in whole numbers: a window of likely answers around the truth.
+# The piecewise mechanism in integers: a window of likely answers around the truth.
 #
-# A person's amount is brought to one of N - w + 1 places; the answer is one of N cells, each of
-# the w
-# cells from the place on with weight E = a / b, each of the others with weight 1. All places have
-# as
-# many cells of either kind, so the weights of all add up to the same total Z = a w + b (N - w),
-# and
-# one whole number below Z decides. The mean answer is linear in the place, hence the estimate is
-# unbiased for any N and w. As N grows with w / N = 1 / (s + 1), s = sqrt(E), this becomes the
-# published mechanism, whose answers are real numbers. Decision `local-methods`.
+# An amount is rounded at random to one of N - w + 1 positions. The answer is one of N cells: each
+# of the w cells from the position on has weight E = a / b, each other cell weight 1. Every position
+# has w cells of the one kind and N - w of the other, so the weights (times b) have the same total
+# Z = a w + b (N - w), and one uniform integer below Z decides. The mean answer is linear in the
+# position, hence the estimate is unbiased for any N and w. As N grows with w / N = 1 / (s + 1),
+# s = sqrt(E), this becomes the published mechanism, whose answers are real numbers.
 
 CELLS = 1024
 
 
 @dataclass(frozen=True)
 class Window:
-    """N cells of which w neighbours are more likely than the others, by the odds a / b."""
+    """N cells, of which w neighbours are a / b times as likely as the others."""
 
     cells: int
     width: int
@@ -171,6 +165,7 @@ class Window:
                 f"cells must be between 4 and {1 << 20:,}, not {cells:,}. 1024 is enough for most.",
             )
         root = math.exp(float(epsilon) / 2)
+        # The published width; any width is private, and this one has about the least variance.
         width = min(max(1, round(cells / (root + 1))), cells // 2)
         room = (
             LARGEST_TOTAL.bit_length() - 2 - cells.bit_length() - math.ceil(float(epsilon) * 1.45)
@@ -179,7 +174,7 @@ class Window:
 
     @property
     def point_count(self) -> int:
-        """How many places a window can have."""
+        """The number of positions of the window."""
         return self.cells - self.width + 1
 
     @property
@@ -188,10 +183,10 @@ class Window:
         return self.odds.numerator * self.width + self.odds.denominator * (self.cells - self.width)
 
     def draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        """Answers of people whose amounts lie at these parts of the way between the bounds."""
+        """Draw a cell for each amount, given as a fraction of the way between the bounds."""
         along = fractions * (self.point_count - 1)
         lower = np.minimum(np.floor(along), self.point_count - 2)
-        # The next place with the probability that is left over: the mean place is the true one.
+        # Up with the remainder as probability: the mean position is the exact one.
         position = lower.astype(np.int64) + occur(along - lower, entropy)
         drawn = below(self.total, len(position), entropy)
         likely = self.odds.numerator * self.width
@@ -200,14 +195,14 @@ class Window:
         return np.where(drawn < likely, position + drawn // self.odds.numerator, outside)
 
     def weights(self, position: int) -> list[int]:
-        """The weights of all answers at one place; they add up to `total`."""
+        """The weights of all cells at one position; their sum is `total`."""
         near, far = self.odds.numerator, self.odds.denominator
         inside = range(position, position + self.width)
         return [near if cell in inside else far for cell in range(self.cells)]
 
     @cached_property
     def _gain(self) -> Fraction:
-        """How many cells further the mean answer is, one place further on."""
+        """The slope of the mean answer: cells per position."""
         return (self.odds - 1) * self.width / self._weight
 
     @property
@@ -215,16 +210,17 @@ class Window:
         return self.total / Fraction(self.odds.denominator)
 
     def centred(self) -> tuple[Fraction, Fraction]:
-        """An answer i as an unbiased part between -1 and 1: first + i times second."""
+        """The pair (c, s) that makes c + s i an unbiased figure in [-1, 1] for the answer i."""
         cells, width = self.cells, self.width
-        # Mean answer at place j: (cells (cells - 1) / 2 + (E - 1) width (j + (width - 1)/2)) / Z.
+        # Mean answer at position j, for N cells and width w:
+        # (N (N - 1) / 2 + (E - 1) w (j + (w - 1) / 2)) / Z.
         start = Fraction(cells * (cells - 1), 2) / self._weight
         start += self._gain * Fraction(width - 1, 2)
         step = 2 / (self._gain * (self.point_count - 1))
         return -start * step - 1, step
 
     def variance(self, fraction: Fraction) -> Fraction:
-        """The variance of one unbiased answer of a person at this part between -1 and 1."""
+        """The variance of the figure of one report of an amount in [-1, 1]."""
         along = (fraction + 1) / 2 * (self.point_count - 1)
         lower = min(along.__floor__(), self.point_count - 2)
         upper = along - lower
@@ -234,22 +230,22 @@ class Window:
         return step * step * (second - mean * mean)
 
     def _square(self, position: int) -> Fraction:
-        """The mean square of answers at a place."""
+        """The mean square of the answers at a position."""
         inside = _squares(position + self.width) - _squares(position)
         return ((self.odds - 1) * inside + _squares(self.cells)) / self._weight
 
     def fixed_variance(self, mean: float, square: float) -> float:
-        """The mean variance of answers, estimated from their mean and mean square.
+        """Estimate the mean variance of the figures from their mean and mean square.
 
-        The mean square of an answer is a t^2 + c for a person at t, so that of the truths can be
-        told, and with it what their spread adds to that of the answers, which is no noise.
+        The mean square of a figure is a t^2 + c for the amount t. Solving for the mean of t^2
+        removes the spread of the amounts themselves, which is not noise.
         """
         at_end, at_zero = (float(self.variance(Fraction(n)) + n * n) for n in (1, 0))
         truths = (square - at_zero) / (at_end - at_zero)
         return max(square - min(max(truths, mean * mean), 1.0), 0.0)
 
     def answers(self) -> FloatArray:
-        """The unbiased part between -1 and 1 that each cell stands for."""
+        """The unbiased figure that each cell stands for."""
         first, step = self.centred()
         return float(first) + float(step) * np.arange(self.cells, dtype=np.float64)
 
@@ -264,13 +260,13 @@ def _squares(count: int) -> int:
 
 
 THRESHOLD = 0.609352
-"""The epsilon below which windows do not help signs."""
+"""The epsilon below which signs alone have the least error (epsilon* of Wang et al. 2019)."""
 
 _COIN_BITS = 32
 
 
 class MeanOracle(LocalMechanism):
-    """One amount of each person, between declared bounds: its mean over all."""
+    """A mechanism for one amount of each person between declared bounds."""
 
     counted_once = True
 
@@ -284,31 +280,31 @@ class MeanOracle(LocalMechanism):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Settle the other chances and the layout of reports."""
+        """Set the remaining probabilities and the layout of reports."""
 
     def options(self) -> dict[str, Any]:
-        """How many cells there are."""
+        """The number of cells."""
         return {"cells": self.window.cells}
 
     @abstractmethod
     def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        """A code for each amount, given as a part of the way between the bounds."""
+        """Draw a code for each amount, given as a fraction of the way between the bounds."""
 
     @abstractmethod
     def _answers(self) -> FloatArray:
-        """The unbiased part between -1 and 1 that each code stands for."""
+        """The unbiased figure in units of half the bounds' distance that each code stands for."""
 
     @abstractmethod
     def _variance(self, fraction: Fraction) -> Fraction:
-        """The variance of one answer of a person at a part between -1 and 1."""
+        """The variance of the figure of one report of an amount in [-1, 1]."""
 
     @abstractmethod
     def _spread(self, counts: FloatArray, mean: float) -> float:
-        """The mean variance of the answers, estimated from how often each code came."""
+        """The mean variance of the figures, estimated from the count of each code."""
 
     @abstractmethod
     def channel(self) -> Channel:
-        """The exact matrix of chances: rows are the places that an amount can be brought to."""
+        """The exact matrix of probabilities: a row for each position of an amount."""
 
     def _declaration(self) -> dict[str, Any]:
         return {"bounds": self.bounds.to_json()}
@@ -320,19 +316,30 @@ class MeanOracle(LocalMechanism):
         return rows
 
     def variance(self, n: int, value: object = None) -> float:
-        """The variance of the mean from n reports of people who all hold this value.
-
-        Without a value it is the largest that there can be.
-        """
+        """The variance of the mean of n reports of this value; without a value, the largest."""
         fractions = [Fraction(0), Fraction(1)] if value is None else [self.bounds.centred(value)]
         return (
             float(max(map(self._variance, fractions)) / read_report_count(n)) * self.bounds.half**2
         )
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the mean: a table of one row, mean and sd, in the unit of the amounts.
+        """Estimate the mean.
 
-        The mean is unbiased, so that it may lie outside of the bounds; `sd` is that of its error.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row, in the unit of the amounts: mean and sd, the standard deviation of its error.
+            The mean is unbiased: it may lie outside the bounds.
+
+        Raises
+        ------
+        SourceError
+            If the sketch is of another mechanism, damaged or without reports.
         """
         counts = self._own(sketch).tally.astype(np.float64)
         mean = float(counts @ self._answers() / sketch.n)
@@ -342,26 +349,27 @@ class MeanOracle(LocalMechanism):
 
     def _card(self) -> Card:
         low, high = self.bounds.to_json()
-        people = 10_000
         line = f"{self.name} for amounts from {low} to {high} at epsilon {self.epsilon}"
         facts = {
             "bounds": f"{low} to {high}",
             "epsilon": str(self.epsilon),
             "bytes a report": self.layout.dtype.itemsize,
-            f"sd of the mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
+            f"sd of the mean of {CARD_PEOPLE:,} reports, at most": math.sqrt(
+                self.variance(CARD_PEOPLE)
+            ),
         }
         return Card(line, facts)
 
 
 class Piecewise(MeanOracle):
-    """Say a place near the true amount e^epsilon times as often as any other.
+    """Report a cell near the true amount e^epsilon times as often as any other cell.
 
-    *Guarantee*: epsilon-LDP: each of N answers has one of two chances, whose ratio is a rational of
-    at most e^epsilon, whatever the amount.
+    *Guarantee*: epsilon-LDP: each of N answers has one of two probabilities, whose ratio is a
+    rational of at most e^epsilon, whatever the amount.
     *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
     *Error*: Var = t^2 / (s - 1) + (s + 3) / (3 (s - 1)^2) for a report of an amount t between -1
     and 1, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
-    *Edges*: N is 1024 cells unless given; amounts between two places are rounded at random.
+    *Edges*: N is 1024 cells by default; amounts between two positions are rounded at random.
     *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision
     `local-methods`.
     """
@@ -373,11 +381,11 @@ class Piecewise(MeanOracle):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two amounts, exactly."""
+        """The largest ratio of a report's probabilities between two amounts, exactly."""
         return self.window.odds
 
     def channel(self) -> Channel:
-        """The matrix of chances: a window of likely cells for each place."""
+        """The matrix of probabilities: a window of likely cells for each position."""
         check_channel_size(self.window.point_count, self.window.cells)
         return Channel.of(
             [self.window.weights(position) for position in range(self.window.point_count)]
@@ -398,13 +406,13 @@ class Piecewise(MeanOracle):
 
 
 class Hybrid(MeanOracle):
-    """A window with probability 1 - e^(-epsilon/2), a sign otherwise; only signs for low epsilon.
+    """The piecewise mechanism with probability 1 - e^(-epsilon/2), a sign otherwise.
 
     *Guarantee*: epsilon-LDP: both mechanisms are, and which one is used is a coin of its own.
     *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
     *Error*: at worst (s + 3) / (3 s (s - 1)) + (e^epsilon + 1)^2 / (s (e^epsilon - 1)^2) for a
     report, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
-    *Edges*: below epsilon .609352 it is the mechanism of signs alone.
+    *Edges*: below epsilon .609352 it always reports a sign.
     *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision
     `local-methods`.
     """
@@ -413,18 +421,18 @@ class Hybrid(MeanOracle):
 
     def _prepare(self) -> None:
         self.signs = HalfSpace.of(self.epsilon, 1)
-        # The coin depends on nobody, so that it may be rounded to any side.
+        # The coin is independent of the data, so its rounding costs no privacy.
         share = -math.expm1(-float(self.epsilon) / 2) if float(self.epsilon) > THRESHOLD else 0.0
         self.share = Fraction(round(share * (1 << _COIN_BITS)), 1 << _COIN_BITS)
         self.layout = ReportLayout((Code("report", self.window.cells + 2),))
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two amounts, exactly."""
+        """The largest ratio of a report's probabilities between two amounts, exactly."""
         return max(self.window.odds, self.signs.odds) if self.share else self.signs.odds
 
     def channel(self) -> Channel:
-        """The matrix of chances: cells, then the two signs."""
+        """The matrix of probabilities: cells, then the two signs."""
         check_channel_size(self.window.point_count, self.window.cells + 2)
         last = self.window.point_count - 1
         rows = []
@@ -449,7 +457,7 @@ class Hybrid(MeanOracle):
         return self.share * windows + (1 - self.share) * signs
 
     def _spread(self, counts: FloatArray, mean: float) -> float:
-        # The mean square of an answer is a t^2 + c, as for windows alone; c where t is 0.
+        # The mean square of a figure is a t^2 + c, as in `Window.fixed_variance`.
         square = float(counts @ self._answers() ** 2 / counts.sum())
         at_end, at_zero = (float(self._variance(Fraction(n)) + n * n) for n in (1, 0))
         truths = (square - at_zero) / (at_end - at_zero) if self.share else 0.0
@@ -457,10 +465,10 @@ class Hybrid(MeanOracle):
 
 
 class Duchi(LocalMechanism):
-    """The signs of all amounts of a person at once, from the half space of the true ones.
+    """Report one sign for each amount of a person, from the half space around the true signs.
 
     *Guarantee*: epsilon-LDP for all amounts of the person together: each vector of signs has one of
-    two chances, whose ratio is at most e^epsilon; for even numbers of amounts too.
+    two probabilities, whose ratio is at most e^epsilon, for even numbers of amounts too.
     *Sensitivity*: None to establish: amounts beyond the declared bounds count as the nearer bound.
     *Error*: Var = B^2 - t^2 for a report of an amount t between -1 and 1; for one amount B is
     (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
@@ -495,11 +503,11 @@ class Duchi(LocalMechanism):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two people, exactly."""
+        """The largest ratio of a report's probabilities between two people, exactly."""
         return self.signs.odds
 
     def channel(self) -> Channel:
-        """The matrix of chances between vectors of signs, for people at the bounds."""
+        """The matrix of probabilities between vectors of signs, for people at the bounds."""
         size = 1 << self.dimensions
         check_channel_size(size, size)
         near = self.signs.odds.numerator, self.signs.odds.denominator
@@ -516,19 +524,29 @@ class Duchi(LocalMechanism):
         return rows
 
     def variance(self, n: int, value: object = None) -> float:
-        """The variance of a mean from n reports of people who all hold this value.
-
-        Without a value it is the largest that there can be.
-        """
+        """The variance of a mean of n reports of this value; without a value, the largest."""
         fraction = Fraction(0) if value is None else self.bounds.centred(value)
         return float(self.signs.variance(fraction) / read_report_count(n)) * self.bounds.half**2
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the means: a table of column, mean and sd, in the unit of the amounts.
+        """Estimate the means.
 
-        Means are unbiased, so that one may lie outside of the bounds. `sd` is that of the error
-        where all people are at their mean, and above it the more of them are at the bounds: how far
-        they are from their mean cannot be told from signs.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each column, in the unit of the amounts: column, mean and sd. A mean is
+            unbiased: it may lie outside the bounds. `sd` is exact if all amounts equal their mean,
+            and too large otherwise: signs do not show how far amounts spread.
+
+        Raises
+        ------
+        SourceError
+            If the sketch is of another mechanism, damaged or without reports.
         """
         size = float(self.signs.size)
         means = size * (2 * self._own(sketch).tally / sketch.n - 1)
@@ -543,7 +561,6 @@ class Duchi(LocalMechanism):
 
     def _card(self) -> Card:
         low, high = self.bounds.to_json()
-        people = 10_000
         line = (
             f"{self.name} for {self.dimensions} amounts from {low} to {high} "
             f"at epsilon {self.epsilon}"
@@ -552,12 +569,14 @@ class Duchi(LocalMechanism):
             "amounts": self.dimensions,
             "bounds": f"{low} to {high}",
             "epsilon": str(self.epsilon),
-            f"sd of a mean of {people:,} reports, at most": math.sqrt(self.variance(people)),
+            f"sd of a mean of {CARD_PEOPLE:,} reports, at most": math.sqrt(
+                self.variance(CARD_PEOPLE)
+            ),
         }
         return Card(line, facts)
 
 
 def _over_one_denominator(rows: list[list[Fraction]]) -> list[list[int]]:
-    """Fractions as whole weights over their common denominator."""
+    """The numerators of fractions over their common denominator."""
     common = math.lcm(*(number.denominator for row in rows for number in row))
     return [[int(number * common) for number in row] for row in rows]

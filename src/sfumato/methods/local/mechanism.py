@@ -487,3 +487,13 @@ def read_report_count(n: object) -> int:
             "parameter_out_of_range", f"n must be a number of reports of at least 1, not {number}."
         )
     return number
+
+
+def read_size(value: object, name: str, least: int, most: int) -> int:
+    """Read a whole number between two limits."""
+    number = arguments.whole(value, name)
+    if not least <= number <= most:
+        raise ParameterError(
+            "parameter_out_of_range", f"{name} must be from {least} to {most:,}, not {number:,}."
+        )
+    return number

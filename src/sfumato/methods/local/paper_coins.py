@@ -1,10 +1,10 @@
-"""Randomized response with real coins and dice, for those who trust no script.
+"""Randomized response with real coins and dice, for people who trust no script.
 
-Guarantee: with chance `truth` a person says the truth, else one of all k choices at random. So the
-true choice is reported with chance truth + (1 - truth)/k and any other with (1 - truth)/k, which is
-k-ary randomized response of epsilon ln(1 + k truth/(1 - truth)), exactly. A device is offered only
-where that is at most the epsilon of the round.
-Error: that of k-ary at its own epsilon. Edges: above 36 choices two dice do not reach.
+Guarantee: with probability `truth` a person reports the truth, otherwise one of all k choices at
+random. So the true choice has probability truth + (1 - truth)/k and any other (1 - truth)/k. This
+is k-ary randomized response of epsilon ln(1 + k truth/(1 - truth)), exactly. A device is offered
+only if that is at most the epsilon of the round.
+Error: that of k-ary at its own epsilon. Edges: two dice suffice for at most 36 choices.
 Reference: Warner 1965; the coins of "yes, or heads" for truth = 1/2. Decision `surveys`.
 """
 
@@ -22,14 +22,14 @@ MOST_CHOICES = 36
 
 @dataclass(frozen=True)
 class HandDevice:
-    """What to throw first, and what tells one to say the truth."""
+    """The first throw, and the outcome that asks for the truth."""
 
     truth: Fraction
     throw: str
     honest: str
 
 
-# From the most telling to the most hiding; the first that the round allows is offered.
+# From the least private to the most private; the first that the round allows is offered.
 _DEVICES = (
     HandDevice(Fraction(5, 6), "Roll a die.", "it shows 1, 2, 3, 4 or 5"),
     HandDevice(Fraction(3, 4), "Flip two coins.", "at least one of them shows heads"),
@@ -46,12 +46,12 @@ _DEVICES = (
 
 
 def likelihood_ratio(truth: Fraction, choices: int) -> Fraction:
-    """How much likelier a report is by one true choice than by another: e to the epsilon."""
+    """The ratio of a report's probabilities under two true choices: e to the epsilon."""
     return 1 + choices * truth / (1 - truth)
 
 
 def device(choices: int, claimed: LocalEpsilon) -> HandDevice | None:
-    """The most telling device that keeps to an epsilon, if any does."""
+    """The most accurate device whose epsilon is at most this, if there is one."""
     if choices > MOST_CHOICES:
         return None
     fitting = (
@@ -63,7 +63,8 @@ def device(choices: int, claimed: LocalEpsilon) -> HandDevice | None:
 
 
 def second_throw(choices: int) -> str:
-    """How to take one of the choices at random."""
+    """Instructions to draw one of the choices at random."""
+    # Rolling again keeps all remaining choices equally likely.
     if choices == 2:
         return "Flip a coin: heads is number 1, tails is number 2."
     if choices <= 6:

@@ -1,11 +1,10 @@
-"""What may be done to estimates afterwards: never for privacy, not always for the better.
+"""Post-processing of estimated shares: clipping, scaling, projection to the simplex, and EM.
 
-Estimated shares are unbiased, so some come out below 0 and they do not add up to 1. Making them
-look like shares costs nothing of privacy and moves them: a rare value seems more common than it is,
-a sum of many rare ones far more. It helps where most values are empty and the noise is large, and
-harms where it is small. So nothing of this is done unless asked for, and what it does to the error
-is told with it: by drawing noise of the known size around the adjusted shares, adjusting again, and
-comparing. Decision `local-methods`.
+Estimated shares are unbiased, so some come out below 0 and they do not sum to 1. Adjusting them
+costs no privacy, but adds bias: rare values look more common than they are, and sums of many rare
+values far more. It helps if most values are empty and the noise is large, and harms if the noise is
+small. So it is done only on request, with a simulation of its effect on the error: noise of the
+known size around the adjusted shares, adjusted again and compared. Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -30,26 +29,28 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
 
 
+# Runs of the simulation, and the most random numbers that it draws.
 _RUNS = 200
 _MOST_DRAWS = 1 << 22
+# EM stops after so many rounds, or when no share moves by more than this.
 _ROUNDS = 10_000
 _STILL = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
 class Adjusted(Shown):
-    """Estimates that were made to look like shares, beside what that does to their error."""
+    """Adjusted shares, and the effect of the adjustment on their error."""
 
     how: str
     table: pa.Table
-    """value, share (adjusted), unbiased (as estimated), sd (of the unbiased one)."""
+    """Columns value, share (adjusted), unbiased (as estimated) and sd (of the unbiased share)."""
 
     @cached_property
     def effect(self) -> dict[str, float]:
-        """The typical error of a share and of half of all values, unbiased and adjusted.
+        """The typical error of a share, and of the rarer half of all values together.
 
-        Root mean squares over random noise around the adjusted shares, by simulation. That takes
-        these for the truth, and so flatters them: a small gain may be none.
+        Root mean squares of the unbiased and the adjusted shares, by simulation. It takes the
+        adjusted shares for the truth, which favours them: a small gain may be none.
         """
         return _effect(self.table, _METHODS[self.how][0])
 
@@ -75,10 +76,10 @@ _SHOWN = ("value", "share", "unbiased", "sd")
 
 
 def adjust(estimate: pa.Table, how: str) -> Adjusted:
-    """Make estimated shares look like shares: 'nonnegative', 'scaled' or 'simplex'.
+    """Adjust estimated shares; see `sfumato.local.adjust`.
 
-    *Guarantee*: none is lost: reports are not looked at again.
-    *Error*: biased; `effect` of the result says how much more or less.
+    *Guarantee*: unchanged: post-processing reads no report.
+    *Error*: biased; `effect` of the result estimates the change.
     """
     arguments.one_of(how, "how", tuple(_METHODS))
     lacking = {"value", "share", "sd"} - set(getattr(estimate, "column_names", ()))
@@ -137,7 +138,7 @@ def _effect(table: pa.Table, method: Callable[[FloatArray], FloatArray]) -> dict
     runs = max(2, min(_RUNS, _MOST_DRAWS // len(truth)))
     noisy = truth + spread * _normal(runs * len(truth)).reshape(runs, -1)
     off = {"unbiased": noisy - truth, "adjusted": method(noisy) - truth}
-    # Half of the values, the rarest: where moved shares add up.
+    # The rarer half of the values, where biases add up.
     half = np.argsort(truth, kind="stable")[: max(1, len(truth) // 2)]
     effects = {}
     for name, errors in off.items():
@@ -147,19 +148,18 @@ def _effect(table: pa.Table, method: Callable[[FloatArray], FloatArray]) -> dict
 
 
 def _normal(count: int) -> FloatArray:
-    """Normal variables for a simulation, which protects nobody: two uniforms make one."""
+    """Draw normal variables by Box and Muller, for a simulation only: never to protect data."""
     drawn = SystemEntropy().words(2 * count).astype(np.float64).reshape(2, count)
     uniform = (drawn + 1.0) * 2.0**-64
     return np.asarray(np.sqrt(-2 * np.log(uniform[0])) * np.cos(2 * np.pi * uniform[1]))
 
 
 def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
-    """The shares under which the reports were most likely, by expectation and maximization.
+    """Estimate shares by maximum likelihood (EM); see `sfumato.local.most_likely`.
 
-    A table of value and share: shares are at least 0 and sum to 1. They are biased, and have no sd
-    of their own: compare them with `estimate`. For oracles whose channel can be written out and
-    whose sketch counts each report; on a grid it is the way that does not blow up noise.
-    *Guarantee*: none is lost: it reads the sketch alone.
+    It suits oracles whose channel matrix fits in memory and whose sketch counts each report. On a
+    grid it avoids the noise that inverting the channel adds.
+    *Guarantee*: unchanged: post-processing reads the sketch alone.
     *Reference*: Dempster, Laird & Rubin 1977; Agrawal & Aggarwal 2001 for reports.
     """
     if not isinstance(oracle, Oracle):
@@ -180,7 +180,7 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
 
 
 def climb(channel: FloatArray, counts: FloatArray) -> FloatArray:
-    """Shares of inputs under which these counts of outputs are most likely."""
+    """The shares of inputs that maximize the likelihood of these counts of outputs."""
     inputs = len(channel)
     shares = np.full(inputs, 1 / inputs)
     seen = counts / counts.sum()

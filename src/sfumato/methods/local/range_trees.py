@@ -1,10 +1,10 @@
-"""Ranges of ordered values: what two ways of asking have in common, and the way by a tree.
+"""Mechanisms for ranges of ordered values: a tree of frequency oracles, and Haar wavelets.
 
-A sum of n shares over a range of r values has the noise of r shares. A tree keeps it small: blocks
-of B, B^2, ... neighbours are asked about as well, and a range is the sum of few of them. A person
-draws one of h levels, and reports by a frequency oracle in which block of it they are: everybody on
-one level with the whole epsilon is better than everybody on all with a part of it. Decision
-`local-methods`.
+The sum of the shares of r values has the noise of r shares. A tree keeps it small: blocks of
+B, B^2, ... neighbours are estimated as well, and a range is the sum of few of them. A person draws
+one of h levels and reports, by a frequency oracle, the block that they are in. Splitting people
+over levels, each with the whole epsilon, has less error than splitting epsilon over levels.
+Decision `local-methods`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sfumato.methods.local.draws import below, happens
 from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
 from sfumato.methods.local.mechanism import (
+    CARD_PEOPLE,
     Channel,
     LocalMechanism,
     check_channel_size,
@@ -47,19 +48,19 @@ if TYPE_CHECKING:
 MOST_VALUES = 1 << 20
 
 LEVELS = ("olh", "oue", "sue", "k-ary", "subset", "hadamard")
-"""The oracles that can ask about a level."""
+"""The oracles that a level of the tree can use."""
 
 
 def ordered(domain: object) -> Choices:
-    """Read a domain of ordered values, of which there are not too many for a tree."""
-    choices_found = choices(domain)
-    if choices_found.size > MOST_VALUES:
+    """Read a domain of ordered values, small enough for a tree."""
+    values = choices(domain)
+    if values.size > MOST_VALUES:
         raise ParameterError(
             "parameter_out_of_range",
-            f"Ranges are for domains of at most {MOST_VALUES:,} values, "
-            f"not {choices_found.size:,}. Take steps of 10, say, together as one value.",
+            f"Ranges are for domains of at most {MOST_VALUES:,} values, not {values.size:,}. "
+            "Combine neighbouring values to one, such as ten at a time.",
         )
-    return choices_found
+    return values
 
 
 class RangeOracle(LocalMechanism):
@@ -69,17 +70,17 @@ class RangeOracle(LocalMechanism):
 
     @abstractmethod
     def _ranges(self, sketch: ReportSketch, ends: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Shares of ranges of codes, with their standard deviations."""
+        """The shares of ranges of codes, and their standard deviations."""
 
     @abstractmethod
     def variance(self, n: int, length: int = 1) -> float:
-        """The variance of a range of so many values from n reports, at most."""
+        """An upper bound on the variance of a range of so many values from n reports."""
 
     def _declaration(self) -> dict[str, Any]:
         return {"domain": self.choices.to_json()}
 
     def _of_length(self, length: int) -> IntArray:
-        """All ranges of so many values."""
+        """The ends of all ranges of so many values."""
         size = self.choices.size
         if not 1 <= arguments.whole(length, "length") <= size:
             raise ParameterError(
@@ -90,9 +91,26 @@ class RangeOracle(LocalMechanism):
         return np.stack([starts, starts + length - 1], axis=1)
 
     def ranges(self, sketch: ReportSketch, ranges: object) -> pa.Table:
-        """Estimate shares of ranges, given by their first and last value: first, last, share, sd.
+        """Estimate the shares of ranges.
 
-        Both ends belong to the range. Shares are unbiased, so that one may come out below 0.
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+        ranges : list of pairs
+            The first and the last value of each range; both belong to it.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns first, last, share and sd. Shares are unbiased: one may come out below 0.
+
+        Raises
+        ------
+        ParameterError
+            If a range is no pair of declared values, or reversed.
+        SourceError
+            If the sketch is of another mechanism, damaged, or without reports on some level.
         """
         ends = self._ends(ranges)
         shares, spread = self._ranges(self._own(sketch), ends)
@@ -126,13 +144,13 @@ class RangeOracle(LocalMechanism):
         return ends
 
     def estimate(self, sketch: ReportSketch) -> pa.Table:
-        """Estimate the share of each value alone: a table of value, share and sd."""
+        """Estimate the share of each value: a table of value, share and sd."""
         codes = np.arange(self.choices.size)
         shares, spread = self._ranges(self._own(sketch), np.stack([codes, codes], axis=1))
         return pa.table({"value": self.choices.array(), "share": shares, "sd": spread})
 
     def _card(self) -> Card:
-        people, half = 10_000, max(1, self.choices.size // 2)
+        half = max(1, self.choices.size // 2)
         line = (
             f"{self.name} over {self.choices.size:,} ordered values at epsilon {self.epsilon}, "
             f"{self.layout.dtype.itemsize} bytes a report"
@@ -141,23 +159,25 @@ class RangeOracle(LocalMechanism):
             "values": self.choices.size,
             "epsilon": str(self.epsilon),
             "bytes a report": self.layout.dtype.itemsize,
-            f"sd of half of the values from {people:,} reports": math.sqrt(
-                self.variance(people, half)
+            f"sd of half of the values from {CARD_PEOPLE:,} reports": math.sqrt(
+                self.variance(CARD_PEOPLE, half)
             ),
         }
         return Card(line, facts)
 
 
 class Hierarchical(RangeOracle):
-    """The block that a person is in on one random level of a tree, by a frequency oracle.
+    """Report the block that contains the value on one random level of a tree.
 
-    *Guarantee*: epsilon-LDP: the level is drawn whatever the value, and its oracle is epsilon-LDP.
+    *Guarantee*: epsilon-LDP: the level is drawn independently of the value, and its oracle is
+    epsilon-LDP.
     *Sensitivity*: None to establish: a person has one of the declared values.
-    *Error*: a block from n reports has variance h V / n, V that of the oracle for one report and h
-    = ceil(log_B D) levels, and h f (1 - f) / n more where its share is f, because those who drew a
-    level are some of all; a range adds up at most 2 (B - 1) blocks of each level.
-    *Edges*: with `consistent` blocks are made to add up, by least squares: this lowers the error of
-    every range, and is done after the reports were collected.
+    *Error*: a block from n reports has variance h V / n + h f (1 - f) / n, where V is the variance
+    of the oracle for one report, h = ceil(log_B D) the number of levels and f the share of the
+    block; the second term is that of a sample, because only some people drew the level. A range is
+    the sum of at most 2 (B - 1) blocks of each level.
+    *Edges*: `consistent` makes blocks add up, by least squares over all levels: post-processing
+    that lowers the error of every range.
     *Reference*: Cormode, Kulkarni & Srivastava 2019, HH_B; Hay, Rastogi, Miklau & Suciu 2010.
     """
 
@@ -184,24 +204,24 @@ class Hierarchical(RangeOracle):
         while lengths[-1] * self.fanout < self.choices.size:
             lengths.append(lengths[-1] * self.fanout)
         self.lengths = lengths[::-1]
-        """How many values a block of each level has, the largest first."""
+        """The number of values in a block of each level, the largest first."""
         sizes = [-(-self.choices.size // length) for length in self.lengths]
         self.oracles = [make(self.oracle, size, self.epsilon, {}) for size in sizes]
         self.layout = _joined([oracle.layout for oracle in self.oracles])
         self.check_claim()
 
     def options(self) -> dict[str, Any]:
-        """How wide the tree is, and which oracle asks about its levels."""
+        """The fanout of the tree, and the oracle of its levels."""
         return {"fanout": self.fanout, "oracle": stored_name(self.oracle)}
 
     @property
     def grouped(self) -> bool:  # type: ignore[override]
-        """Whether an engine can count its reports; else their rows are read."""
+        """Whether an engine can count its reports by GROUP BY; otherwise their rows are read."""
         return not self.layout.width and all(oracle.grouped for oracle in self.oracles)
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
+        """The largest ratio of a report's probabilities between two values, exactly."""
         return max(oracle.ratio for oracle in self.oracles)
 
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
@@ -218,7 +238,11 @@ class Hierarchical(RangeOracle):
         return drawn
 
     def _inner(self, rows: NDArray[Any], depth: int) -> tuple[NDArray[Any], BoolArray]:
-        """Rows of one level as its oracle has them, and which of them lost nothing by it."""
+        """The rows of one level in its oracle's layout, and which of them fit it exactly.
+
+        All levels share the widest layout. A row whose code or bit lies beyond its own level's
+        layout is forged.
+        """
         layout = self.oracles[depth].layout
         inner_rows, valid = layout.empty(len(rows)), np.ones(len(rows), dtype=np.bool_)
         for code in layout.codes:
@@ -231,7 +255,7 @@ class Hierarchical(RangeOracle):
         return inner_rows, valid
 
     def can_send(self, rows: NDArray[Any]) -> BoolArray:
-        """Which rows the oracle of their level can send."""
+        """Which rows the oracle of their own level can send."""
         sent = self.layout.valid(rows)
         for depth, oracle in enumerate(self.oracles):
             chosen = np.flatnonzero(sent & (rows["level"] == depth))
@@ -254,15 +278,15 @@ class Hierarchical(RangeOracle):
         return np.concatenate(tallies)
 
     def possible(self, n: int, tally: IntArray) -> bool:
-        """Whether n reports can have these sums: those of each level by its oracle."""
+        """Whether n reports can have these sums, by the oracle of each level."""
         people, start = 0, 0
         for oracle in self.oracles:
             shape = oracle.empty().tally.shape
             stop = start + 1 + math.prod(shape)
-            size_found = int(tally[start])
-            if not oracle.possible(size_found, tally[start + 1 : stop].reshape(shape)):
+            level_people = int(tally[start])
+            if not oracle.possible(level_people, tally[start + 1 : stop].reshape(shape)):
                 return False
-            people, start = people + size_found, stop
+            people, start = people + level_people, stop
         return people == n
 
     def _levels(self, sketch: ReportSketch) -> list[pa.Table]:
@@ -294,10 +318,10 @@ class Hierarchical(RangeOracle):
         return shares, np.sqrt(spread)
 
     def _blocks(self, ends: IntArray) -> list[tuple[int, IntArray, IntArray]]:
-        """Runs of whole blocks, none inside a larger one, that make up each range."""
+        """Split each range into runs of blocks: on each level at most two, the largest possible."""
         answers = []
         low, high = ends[:, 0], ends[:, 1] + 1
-        # The last block may be cut off by the end of the values: it is whole where they end.
+        # The last block may extend beyond the domain: a range up to its end takes the block whole.
         high = np.where(high == self.choices.size, self.lengths[0] * self.oracles[0].size, high)
         for depth in range(len(self.oracles) - 1, -1, -1):
             length = self.lengths[depth]
@@ -317,9 +341,9 @@ class Hierarchical(RangeOracle):
         return answers
 
     def variance(self, n: int, length: int = 1) -> float:
-        """The variance of a range of so many values from n reports, at most.
+        """An upper bound on the variance of a range of so many values from n reports.
 
-        It is reckoned with equally many people on every level, whose shares are small.
+        It assumes equally many people on every level and small shares of blocks.
         """
         count, ends = read_report_count(n), self._of_length(length)
         variances = (
@@ -331,16 +355,31 @@ class Hierarchical(RangeOracle):
         return float(total.max())
 
     def consistent(self, sketch: ReportSketch) -> pa.Table:
-        """The share of each value, by least squares over all levels: value, share, sd.
+        """Estimate the share of each value by least squares over all levels.
 
-        Blocks then add up, and any range is the sum of its values; `sd` is that of one value.
+        Blocks then add up, and any range is the sum of its values.
+
+        Parameters
+        ----------
+        sketch : ReportSketch
+            The sums of the reports.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns value, share and sd; `sd` is that of a single value.
+
+        Raises
+        ------
+        SourceError
+            If the sketch is of another mechanism, damaged, or without reports on some level.
         """
         levels = self._levels(self._own(sketch))
         tree = self._tree
         shares = np.concatenate(
             [[1.0], *(level_table["share"].to_numpy() for level_table in levels)]
         )
-        # The whole is known: everybody has some value.
+        # The root is known: all shares together are 1, with a variance of nearly 0.
         variances = [
             np.full(1, 1e-18),
             *(level_table["sd"].to_numpy() ** 2 for level_table in levels),
@@ -368,7 +407,7 @@ class Hierarchical(RangeOracle):
 
 
 def _of_sample(estimate: pa.Table, people: int) -> pa.Table:
-    """An estimate with what it adds that those who drew a level are some of all people."""
+    """Add the variance f (1 - f) / m of a sample: only `people` drew this level."""
     shares = np.clip(estimate["share"].to_numpy(), 0.0, 1.0)
     spread = np.sqrt(estimate["sd"].to_numpy() ** 2 + shares * (1 - shares) / people)
     return estimate.set_column(estimate.column_names.index("sd"), "sd", pa.array(spread))
@@ -379,7 +418,7 @@ def _running(values: FloatArray) -> FloatArray:
 
 
 def _joined(layouts: list[ReportLayout]) -> ReportLayout:
-    """One layout that holds reports of each, behind the number of the level."""
+    """One layout for the reports of all levels: the number of the level, then the widest fields."""
     limits: dict[str, int] = {}
     for layout in layouts:
         for name, limit in layout.codes:
@@ -388,30 +427,28 @@ def _joined(layouts: list[ReportLayout]) -> ReportLayout:
     return ReportLayout(tuple(codes), max(layout.width for layout in layouts))
 
 
-# Ranges by Haar wavelets: whether a person is in the left or the right half of their interval.
+# Ranges by Haar wavelets.
 #
-# The values are the leaves of a binary tree of L levels. A person draws a level, and holds there
-# one
-# signed unit: at their interval of that level, 1 for its left half and -1 for its right. They
-# report
-# it by one bit of a random row of a Hadamard matrix, turned over with probability 1 / (E + 1).
-# The
-# mean of all signed units is the coefficient of each interval, share of its left half less that
-# of
-# its right, and each range is a sum of few of them: only intervals that the ends of the range cut
-# count, two on each level. Decision `local-methods`.
+# The values are the leaves of a binary tree of L levels. A person draws a level and has one signed
+# unit there: at the interval that contains their value, 1 for its left half and -1 for its right.
+# They report one random bit of its Hadamard transform, flipped with probability 1 / (E + 1), where
+# E = e^epsilon.
+# The mean of all signed units of an interval is its Haar coefficient: the share of its left half
+# minus that of its right half. A range is a weighted sum of few coefficients: those of the
+# intervals that its two ends cut, at most two on each level.
 
 
 class Haar(RangeOracle):
-    """One bit about one random level of the tree over all values; every range of values.
+    """Report one bit about the Haar wavelet of the value on one random level.
 
-    *Guarantee*: epsilon-LDP: level and row are drawn whatever the value, and the bit is said truly
-    with odds of at most e^epsilon.
+    *Guarantee*: epsilon-LDP: level and row are drawn independently of the value, and the bit is
+    true with odds of at most e^epsilon.
     *Sensitivity*: None to establish: a person has one of the declared values.
     *Error*: a coefficient of a level on which m people reported has variance (c^2 - share of its
-    interval) / m, c = (e^epsilon + 1) / (e^epsilon - 1), and is not correlated with others; a range
-    weighs at most two on each level, by at most 1/2 each, so L^2 c^2 / (2 n) at most.
-    *Edges*: numbers of values are filled up to a power of two by values that nobody has.
+    interval) / m, c = (e^epsilon + 1) / (e^epsilon - 1), and is not correlated with others. A range
+    has at most two coefficients of each level, with weights of at most 1/2: variance at most
+    L^2 c^2 / (2 n).
+    *Edges*: the domain is padded to a power of two with values that nobody has.
     *Reference*: Cormode, Kulkarni & Srivastava 2019, HaarHRR.
     """
 
@@ -429,18 +466,18 @@ class Haar(RangeOracle):
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of a report between two values, exactly."""
+        """The largest ratio of a report's probabilities between two values, exactly."""
         return self._truth / (1 - self._truth)
 
     def channel(self) -> Channel:
-        """The matrix of chances: rows are values, columns a row of a level and a bit."""
+        """The matrix of probabilities: a row for each value, a column for each row and bit."""
         check_channel_size(self.choices.size, 2 << self.levels)
         near, far = self.ratio.numerator, self.ratio.denominator
         matrix = []
         for value in range(self.choices.size):
             weights: list[int] = []
             for depth in range(self.levels):
-                # Rows of a level are drawn evenly, and there are fewer of them further up.
+                # A level is drawn evenly, then a row of it: a row of a small level is likelier.
                 leaves = 1 << (self.levels - depth)
                 rows = np.arange(1 << depth)
                 odd = self._odd(np.full(len(rows), value), depth, rows)
@@ -450,7 +487,7 @@ class Haar(RangeOracle):
         return Channel.of(matrix)
 
     def _odd(self, codes: IntArray, depth: int | IntArray, rows: IntArray) -> NDArray[Any]:
-        """Whether sign and entry of the matrix multiply to -1."""
+        """1 where the product of the sign and the entry of the Hadamard matrix is -1."""
         halves = codes >> (self.levels - 1 - depth)
         return np.asarray((np.bitwise_count((halves >> 1) & rows) + halves) & 1)
 
@@ -458,7 +495,7 @@ class Haar(RangeOracle):
         codes = self.choices.codes(values)
         drawn = self.layout.empty(len(codes))
         depth = below(self.levels, len(codes), entropy)
-        # The low digits of a fair word: even, as there are a power of two of rows.
+        # The low bits of a word are uniform, because the number of rows is a power of two.
         rows = (entropy.words(len(codes)) >> np.uint64(1)).view(np.int64) & ((1 << depth) - 1)
         lies = happens(1 - self._truth, len(codes), entropy)
         drawn["row"] = (1 << depth) + rows
@@ -466,7 +503,7 @@ class Haar(RangeOracle):
         return drawn
 
     def can_send(self, rows: NDArray[Any]) -> BoolArray:
-        """Which rows name a row of some level: the number 0 is of none."""
+        """Which rows belong to a level: rows are numbered from 1."""
         return self.layout.valid(rows) & (rows["row"] > 0)
 
     @property
@@ -474,8 +511,8 @@ class Haar(RangeOracle):
         return float(1 / (2 * self._truth - 1))
 
     def coefficients(self, sketch: ReportSketch) -> tuple[list[FloatArray], list[int]]:
-        """For each level, the coefficients of its intervals and how many people reported on it."""
-        coefficients_found, people = [], []
+        """The coefficients of the intervals of each level, and the number of people on it."""
+        coefficients, people = [], []
         for depth in range(self.levels):
             even, odd = self._own(sketch).tally[1 << depth : 2 << depth].T
             people.append(int(even.sum() + odd.sum()))
@@ -486,24 +523,24 @@ class Haar(RangeOracle):
                     "Collect more reports.",
                 )
             sums = walsh_hadamard((even - odd).astype(np.float64))
-            coefficients_found.append(self._factor * sums / people[-1])
-        return coefficients_found, people
+            coefficients.append(self._factor * sums / people[-1])
+        return coefficients, people
 
     def _ranges(self, sketch: ReportSketch, ends: IntArray) -> tuple[FloatArray, FloatArray]:
         coefficients, people = self.coefficients(sketch)
         size = 1 << self.levels
         shares = (ends[:, 1] - ends[:, 0] + 1) / size
         spread = np.zeros(len(ends))
-        for depth, coefficients_found in enumerate(coefficients):
+        for depth, level_coefficients in enumerate(coefficients):
             for nodes, weights in _cut(ends, self.levels - depth):
-                shares = shares + weights * coefficients_found[nodes]
+                shares = shares + weights * level_coefficients[nodes]
                 spread += weights**2 * self._factor**2 / people[depth]
         return shares, np.sqrt(spread)
 
     def variance(self, n: int, length: int = 1) -> float:
-        """The largest variance of a range of so many values from n reports.
+        """An upper bound on the variance of a range of so many values from n reports.
 
-        It is reckoned with equally many people on every level.
+        It assumes equally many people on every level.
         """
         count = read_report_count(n)
         ends = self._of_length(length)
@@ -517,11 +554,11 @@ class Haar(RangeOracle):
 def _cut(ends: IntArray, height: int) -> list[tuple[IntArray, FloatArray]]:
     """The intervals of 2^height values that the ends of ranges cut, and their weights.
 
-    An interval counts with (values of its left half in the range - of its right) / 2^height; where
-    one interval holds both ends it is counted once.
+    The weight of an interval is (values of its left half in the range - values of its right half)
+    / 2^height. An interval that contains both ends counts once.
     """
     length, half = 1 << height, 1 << (height - 1)
-    coefficients_found = []
+    intervals = []
     first = ends[:, 0] >> height
     last = ends[:, 1] >> height
     for nodes, counted in ((first, np.ones(len(ends))), (last, (first != last).astype(float))):
@@ -530,5 +567,5 @@ def _cut(ends: IntArray, height: int) -> list[tuple[IntArray, FloatArray]]:
             np.maximum(np.minimum(ends[:, 1] + 1, stop) - np.maximum(ends[:, 0], start), 0)
             for start, stop in ((begin, begin + half), (begin + half, begin + length))
         ]
-        coefficients_found.append((nodes, counted * (inside[0] - inside[1]) / length))
-    return coefficients_found
+        intervals.append((nodes, counted * (inside[0] - inside[1]) / length))
+    return intervals

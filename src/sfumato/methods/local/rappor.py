@@ -1,4 +1,7 @@
-"""RAPPOR: a Bloom filter of the value, randomized once for good and again for every report."""
+"""RAPPOR: a Bloom filter of the value, randomized once for good and again for every report.
+
+Decision `local-promises`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,13 @@ from sfumato.exact_numbers import decimal_of, probability
 from sfumato.methods.local.draws import below, coins, happens
 from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
-from sfumato.methods.local.mechanism import Channel, Oracle, check_channel_size, read_report_count
+from sfumato.methods.local.mechanism import (
+    Channel,
+    Oracle,
+    check_channel_size,
+    read_report_count,
+    read_size,
+)
 from sfumato.methods.local.reports import Code, ReportLayout, Reports
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -34,19 +43,19 @@ _MOST_CELLS = 1 << 26
 
 
 class Rappor(Oracle):
-    """Set `hashes` bits of a filter, flip each once for good, and each again for every report.
+    """Set `hashes` bits of a Bloom filter, flip bits once for good, and again for every report.
 
-    The permanent bit is 1 with chance 1 - f/2 where the filter's is, else with f/2; a report's bit
-    is 1 with chance q where the permanent one is, else with p. A person belongs to one of `cohorts`
-    groups, with hashes of its own. `epsilon` is that of the permanent bits, so of all reports ever
-    made of them; `one_report` is that of one.
+    A permanent bit is 1 with probability 1 - f/2 where the filter's bit is 1, else with f/2. A
+    report's bit is 1 with probability q where the permanent bit is 1, else with p. A person belongs
+    to one of `cohorts` groups with hashes of their own. `epsilon` is that of the permanent bits and
+    hence of all reports made of them; `one_report` is that of a single report.
 
     *Guarantee*: epsilon-LDP, epsilon = 2h log((1 - f/2) / (f/2)), for any number of reports about
     one value that stays, as long as the client keeps its permanent bits for its value, and its
     cohort for good. With permanent bits kept for each of several values it is epsilon for each
     distinct value, between histories in which the same reports share a value, returns included.
     Between other histories each report that differs adds up to `instant_epsilon`, which is large:
-    that, and when, a value changes or returns is not hidden.
+    whether and when a value changes or returns is not hidden.
     *Sensitivity*: None to establish: the filter of a person's one value has h bits at most.
     *Error*: Bits' shares have variance p*(1 - p*) / (N_j (q* - p*)^2) in a cohort of N_j; values
     are their least squares over all cohorts, whose variance is carried through, to first order.
@@ -69,9 +78,12 @@ class Rappor(Oracle):
         q: Number = "3/4",
         seed: int = 0,
     ) -> None:
-        self.hashes, self.bits = _within(hashes, "hashes", 16), _within(bits, "bits", 1 << 16)
+        self.hashes, self.bits = (
+            read_size(hashes, "hashes", 1, 16),
+            read_size(bits, "bits", 1, 1 << 16),
+        )
         self.cohorts, self.seed = (
-            _within(cohorts, "cohorts", 1 << 16),
+            read_size(cohorts, "cohorts", 1, 1 << 16),
             arguments.whole(seed, "seed"),
         )
         self.p, self.q = probability(p, "p"), probability(q, "q")
@@ -104,13 +116,14 @@ class Rappor(Oracle):
         self._public = PublicHashes(self.seed, self.cohorts * self.hashes, self.bits)
 
     def options(self) -> dict[str, Any]:
-        """What else was settled, by name."""
+        """The settings of the filter and of both rounds, by name."""
         numbers = {"hashes": self.hashes, "bits": self.bits, "cohorts": self.cohorts}
         return {**numbers, "p": decimal_of(self.p), "q": decimal_of(self.q), "seed": self.seed}
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of the chances of permanent bits between two values, exactly."""
+        """The largest ratio of the probabilities of permanent bits between two values, exactly."""
+        # Two values differ in at most h bits each, and each bit has odds `odds`.
         return self.odds ** (2 * self.hashes)
 
     @property
@@ -121,16 +134,16 @@ class Rappor(Oracle):
 
     @property
     def instant_epsilon(self) -> float:
-        """What one report tells of its permanent bits, at most: all of them may differ."""
+        """The most that one report reveals about its permanent bits: all of them may differ."""
         odds = max(self.q / self.p, (1 - self.p) / (1 - self.q)) if self.q < 1 else None
         return float("inf") if odds is None else self.bits * float(log_up(odds))
 
     def channel(self) -> Channel:
-        """The matrix of chances of permanent bits, a column for each cohort and set of bits."""
+        """The matrix of probabilities of permanent bits: a column for each cohort and bit set."""
         return self._channel(1 - self.f / 2, self.f / 2)
 
     def one_report_channel(self) -> Channel:
-        """The matrix of chances of one report."""
+        """The matrix of probabilities of one report."""
         return self._channel(self.often, self.seldom)
 
     def _channel(self, often: Fraction, seldom: Fraction) -> Channel:
@@ -148,7 +161,25 @@ class Rappor(Oracle):
         return self._public.of(hash_numbers, codes[:, None])
 
     def permanent(self, values: object, entropy: Entropy | None = None) -> Reports:
-        """Cohorts and permanent bits, which a client keeps for its value and sends to nobody."""
+        """Draw cohorts and permanent bits; a client keeps them for its value and never sends them.
+
+        Parameters
+        ----------
+        values : list, array or column
+            One declared value for each person.
+        entropy : Entropy, optional
+            The source of randomness; the operating system by default.
+
+        Returns
+        -------
+        Reports
+            One row for each person, for `again`.
+
+        Raises
+        ------
+        ParameterError
+            If a value is not of the declared domain.
+        """
         codes, source = self.choices.codes(values), entropy or SystemEntropy()
         count = len(codes)
         rows = self.layout.empty(count)
@@ -156,13 +187,14 @@ class Rappor(Oracle):
         bits = toss_bits(coins(self.f / 2), count, self.bits, source)
         positions = self._positions(rows["cohort"].astype(np.int64), codes)
         truthful = happens(1 - self.f / 2, positions.size, source).reshape(positions.shape)
-        for at in range(self.hashes):  # where two hashes meet in one bit, the last toss holds
+        # Where two hashes fall on one bit, the last toss counts.
+        for at in range(self.hashes):
             set_bits(bits, positions[:, at], truthful[:, at])
         rows["bits"] = bits
         return Reports(self.made_by, self.layout, rows)
 
     def again(self, permanent: Reports, entropy: Entropy | None = None) -> Reports:
-        """A fresh report of permanent bits."""
+        """Make a fresh report of permanent bits."""
         source = entropy or SystemEntropy()
         count = len(permanent)
         rows = permanent.rows.copy()
@@ -177,7 +209,7 @@ class Rappor(Oracle):
 
     @cached_property
     def _filters(self) -> FloatArray:
-        """Which bits of each cohort's filter each value sets: cohorts x bits x values."""
+        """The bits that each value sets in each cohort's filter: cohorts x bits x values."""
         filters = np.zeros((self.cohorts, self.bits, self.size))
         codes = np.arange(self.size)
         for cohort in range(self.cohorts):
@@ -188,7 +220,7 @@ class Rappor(Oracle):
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """Least squares: values x (cohorts x bits)."""
+        """The least-squares matrix: values x (cohorts x bits)."""
         flat = self._filters.reshape(-1, self.size)
         if np.linalg.matrix_rank(flat.T @ flat, hermitian=True) < self.size:
             raise ParameterError(
@@ -201,15 +233,16 @@ class Rappor(Oracle):
     def _shares(self, sketch: ReportSketch) -> FloatArray:
         people = sketch.tally[:, -1:].astype(np.float64)
         if not people.all():
-            people = np.full_like(people, sketch.n / self.cohorts)  # unbiased, if less precise
+            # A cohort may be empty: its expected size is unbiased too, though less precise.
+            people = np.full_like(people, sketch.n / self.cohorts)
         seen = sketch.tally[:, :-1] - sketch.tally[:, -1:] * float(self.seldom)
         shares = seen / people / float(self.often - self.seldom)
         return np.asarray(self._inverse @ shares.ravel())
 
     def variance(self, n: int, share: float = 0.0) -> float:
-        """The variance of one share's estimate from n reports, where the true share is this.
+        """The variance of the estimate of one share from n reports.
 
-        That of the value whose bits are shared most; other values are taken to be even.
+        It is that of the value whose bits collide most; other values are assumed equally frequent.
         """
         remainder = (1 - share) / (self.size - 1)
         return float(
@@ -221,10 +254,10 @@ class Rappor(Oracle):
         return self._spread(known / max(known.sum(), 1.0)) / sketch.n
 
     def _spread(self, shares: FloatArray, own: float = 0.0) -> FloatArray:
-        """n times the variance of each value's estimate at these shares, its own so much larger.
+        """n times the variance of each value's estimate at these shares; `own` is added to its own.
 
-        With M_j = G_j X_j for the least squares G and the filters X of cohort j: a person of value
-        u in cohort j adds J/n (G_j bits - sum_w f_w M_j[v, w]) to the estimate of v.
+        Let G be the least-squares matrix, X_j the filters of cohort j and M_j = G_j X_j. A person
+        of value u in cohort j adds J/n (G_j bits - sum_w f_w M_j[v, w]) to the estimate of v.
         """
         gap = float(self.often - self.seldom) ** 2
         low = float(self.seldom * (1 - self.seldom)) / gap
@@ -241,12 +274,3 @@ class Rappor(Oracle):
             total += reached**2 @ shares + own * at**2 - (reached @ shares + own * at) ** 2
         held = shares + own
         return np.asarray(np.maximum(self.cohorts * total - held * (1 - held), 0.0))
-
-
-def _within(value: object, name: str, most: int) -> int:
-    number = arguments.whole(value, name)
-    if not 1 <= number <= most:
-        raise ParameterError(
-            "parameter_out_of_range", f"{name} must be from 1 to {most:,}, not {number:,}."
-        )
-    return number

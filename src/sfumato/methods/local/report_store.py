@@ -1,15 +1,14 @@
-"""Where the reports of a round are kept: a bag of randomized reports, and nothing else.
+"""The store of a round's reports: a SQLite file with a multiset of randomized reports.
 
-A report is kept as what it says and how many said it. No time, no address, no order, no ticket
-stands beside it: used tickets lie in a table of their own, by digest, sorted by it. So whoever
-gets hold of the file learns what the randomized reports say together. An item is told accepted only
-when it is on the disk; a process that is killed leaves all of a delivery or nothing of it. Closing
-is final: the database itself refuses reports from then on. A file that another was put in the place
-of, in which used tickets and the end of the round are unknown, takes nothing. Decisions `surveys`
-and `ledger-head`.
+A report is stored as its content and a count, without time, address, order or ticket. Used tickets
+are in a table of their own, sorted by digest. So a thief of the file learns only the randomized
+reports as a multiset. An item is accepted only once it is on the disk; a killed process leaves all
+of a delivery or nothing. Closing is final: triggers of the database refuse later reports. If the
+file is replaced while it is open, it takes nothing, because the new file does not know used tickets
+and the end of the round. Decisions `surveys` and `ledger-head`.
 
-What the public sees is a copy of the bag that is renewed by whole groups of reports: the exact one,
-asked for after every arrival, would tell what each report said and when. Decision `surveys`.
+The public sees a copy that is renewed by groups of reports. The exact multiset, read after every
+arrival, would reveal the content and time of each report.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
 
 FORMAT = "2"
 RENEWED_EVERY = 20
-"""How many more reports renew what the public sees."""
+"""The number of new reports that renews the public copy."""
 _PATIENCE_SECONDS = 30.0
 _PRAGMAS = (
-    # A log would hold page after page of the past; this journal is emptied at every commit.
+    # A write-ahead log would keep old pages, and so the order of arrival. This journal is emptied
+    # at every commit, and `secure_delete` overwrites deleted rows.
     ("journal_mode", "TRUNCATE"),
     ("synchronous", "FULL"),
     ("secure_delete", "ON"),
@@ -65,18 +65,18 @@ CREATE TRIGGER once BEFORE UPDATE ON about BEGIN SELECT RAISE(ABORT, 'final'); E
 
 @dataclass(frozen=True)
 class Item:
-    """A report that passed every check but whether its ticket was used before."""
+    """A report that passed every check except that its ticket is new."""
 
     way: str
     report: bytes
-    """Its row."""
+    """The bytes of its row."""
     ticket: bytes
     """The digest of its ticket."""
 
 
 @dataclass(frozen=True)
 class StoredReports:
-    """What a store holds: people by way and report, rejected items by reason, when it closed."""
+    """The content of a store: people by way and report, rejected items by reason, closing time."""
 
     reports: Mapping[tuple[str, bytes], int]
     rejected: Mapping[str, int]
@@ -112,7 +112,7 @@ class ReportStore:
                     self._base.execute(statement)
                 facts = [("format", FORMAT), ("round", round_id)]
                 self._base.executemany("INSERT INTO about VALUES (?, ?)", facts)
-        # The names of new files are on the disk before anything is told accepted.
+        # A new file's name must survive a crash before any item is accepted.
         sync(self._path.parent)
         if (self._about("format"), self._about("round")) != (FORMAT, round_id):
             raise SourceError(
@@ -122,9 +122,26 @@ class ReportStore:
             )
 
     def add(self, items: Iterable[tuple[int, Item]], rejected: Mapping[str, int]) -> list[int]:
-        """Keep the items whose tickets are new; say which were not, by their places.
+        """Store the items with new tickets, in one transaction.
 
-        All of it, or nothing. What is `rejected` is read when all items were.
+        Parameters
+        ----------
+        items : iterable of (int, Item)
+            The index and the item; read lazily, while the transaction is open.
+        rejected : mapping
+            Numbers of rejected items by reason; read after the last item.
+
+        Returns
+        -------
+        list of int
+            The indices of replayed items.
+
+        Raises
+        ------
+        PolicyError
+            If the round is closed.
+        InternalError
+            If the disk or the database fails, or the file was replaced; nothing is stored then.
         """
         with self._lock, self._closed_on_failure(), self._writing():
             self._check_open()
@@ -137,20 +154,20 @@ class ReportStore:
                 "INSERT INTO came VALUES (?, ?, ?, ?)",
                 ((index, item.way, item.report, item.ticket) for index, item in items),
             )
-            # Of items that share a ticket the first counts.
-            again = self._base.execute(
+            # The first of several items with one ticket counts.
+            replayed = self._base.execute(
                 "SELECT place FROM came WHERE ticket IN (SELECT ticket FROM used) OR place NOT IN "
                 "(SELECT MIN(place) FROM came GROUP BY ticket) ORDER BY place"
             ).fetchall()
-            self._base.executemany("DELETE FROM came WHERE place = ?", again)
+            self._base.executemany("DELETE FROM came WHERE place = ?", replayed)
             self._base.execute("INSERT INTO used SELECT ticket FROM came")
             self._base.execute(
                 "INSERT INTO reports SELECT way, report, COUNT(*) FROM came GROUP BY way, report "
                 "ON CONFLICT DO UPDATE SET people = people + excluded.people"
             )
             reasons = dict(rejected)
-            if again:
-                reasons["replayed"] = reasons.get("replayed", 0) + len(again)
+            if replayed:
+                reasons["replayed"] = reasons.get("replayed", 0) + len(replayed)
             self._base.executemany(
                 "INSERT INTO rejected VALUES (?, ?) "
                 "ON CONFLICT DO UPDATE SET items = items + excluded.items",
@@ -158,32 +175,32 @@ class ReportStore:
             )
             self._base.execute("DELETE FROM came")
             self._publish(RENEWED_EVERY)
-        return [index for (index,) in again]
+        return [index for (index,) in replayed]
 
     def _publish(self, least: int) -> None:
-        """Let the public see all reports, where at least so many are new to it."""
+        """Renew the public copy if at least so many reports are new."""
         hidden = "(SELECT TOTAL(people) FROM reports) - (SELECT TOTAL(people) FROM published)"
         if self._base.execute(f"SELECT {hidden}").fetchone()[0] >= least:
             self._base.execute("DELETE FROM published")
             self._base.execute("INSERT INTO published SELECT * FROM reports")
 
     def close_round(self, when: str) -> None:
-        """Refuse reports from now on, for good; used tickets are of no use then and forgotten."""
+        """Refuse reports from now on, for good, and delete the used tickets."""
         with self._lock, self._closed_on_failure():
             with self._writing():
                 self._check_open()
                 self._base.execute("INSERT INTO about VALUES ('closed', ?)", (when,))
                 self._base.execute("DELETE FROM used")
                 self._publish(1)
-            # Where on its page a row lies tells which was there before it.
+            # The position of a row on its page reveals the order of arrival: rewrite all pages.
             self._base.execute("VACUUM")
 
     def read(self) -> StoredReports:
-        """What it holds at this moment: for the collector alone."""
+        """All reports, for the collector alone."""
         return self._held("reports")
 
     def published(self) -> StoredReports:
-        """What the public may see: all reports but the last few, or all of a closed round."""
+        """The public copy: all reports except the last few, or all of a closed round."""
         return self._held("published")
 
     def _held(self, table: str) -> StoredReports:
@@ -200,7 +217,7 @@ class ReportStore:
         return StoredReports(counted, dict(rejected), closed)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._base.close()
 
@@ -213,8 +230,8 @@ class ReportStore:
             raise InternalError(
                 "report_store_failed",
                 f"The store of reports '{self._path.name}' was replaced or removed while it was "
-                "open; nothing of this delivery was kept. Put it back, restart whoever collects, "
-                "then send it again.",
+                "open; nothing of this delivery was stored. Put it back, restart the collector, "
+                "then send the delivery again.",
             )
 
     def _about(self, name: str) -> str | None:
@@ -235,30 +252,30 @@ class ReportStore:
 
     @contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
-        """What SQLite says may quote reports, and stays in the detail."""
+        """Raise failures as an error with a fixed text: SQLite's text may quote reports."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
             raise InternalError(
                 "report_store_failed",
                 f"The store of reports '{self._path.name}' failed; nothing of this delivery was "
-                "kept. Look at its disk, then send it again.",
+                "stored. Check its disk, then send the delivery again.",
                 detail=str(error),
             ) from None
 
 
 def round_closed() -> PolicyError:
-    """That a round takes no reports any more."""
+    """The error for reports to a closed round."""
     return PolicyError(
-        "round_closed", "The round is closed, for good: no report is taken. Declare a new round."
+        "round_closed", "The round is closed for good and takes no report. Declare a new round."
     )
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one: run together they would end the transaction."""
-    report = ""
+    """Split a script into statements: `executescript` would commit the open transaction."""
+    statement = ""
     for line in script.strip().splitlines():
-        report += f"{line}\n"
-        if sqlite3.complete_statement(report):
-            yield report
-            report = ""
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

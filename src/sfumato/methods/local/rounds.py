@@ -1,9 +1,9 @@
-"""A round: one question, its choices, how answers are randomized, and when; signed.
+"""A survey round: a question, its choices, mechanism, epsilon and opening times, signed.
 
-A round is a TOML file. Its id is a digest of all that it says, the collector's public key included,
-so an invitation that names the id pins question, mechanism and epsilon: whoever changes a letter
-makes another round. Beside the file lie the collector's key and the store of reports, for the
-collector's eyes alone. Decision `surveys`.
+A round is a TOML file. Its id is a digest of its whole content, including the collector's public
+key. So an invitation that states the id fixes question, mechanism and epsilon: any change makes
+another round. Beside the file are the collector's key and the store of reports, which only the
+collector may read. Decision `surveys`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 MOST_CHOICES = 1000
 MECHANISMS = ("warner", "k-ary")
-"""What a browser can do, and `survey new` may be asked for."""
+"""The mechanisms that the script of the survey's page implements."""
 LONGEST_QUESTION, LONGEST_CHOICE = 500, 200
 _USUAL_DAYS = 30
 _MOST_MEBIBYTES = 1
@@ -49,7 +49,7 @@ _FACTS = ("format", "question", "choices", "mechanism", "epsilon", "opens", "clo
 
 @dataclass(frozen=True, repr=False)
 class Round(Shown):
-    """What people are asked and promised. Times are in UTC."""
+    """The declaration of a round. Times are in UTC."""
 
     question: str
     choices: tuple[str, ...]
@@ -62,7 +62,7 @@ class Round(Shown):
     signature: bytes = field(default=b"", compare=False)
 
     def facts(self) -> dict[str, Any]:
-        """What it says beside its times, in one spelling."""
+        """All facts except the times, in their canonical spelling."""
         return {
             "format": FORMAT,
             "question": self.question,
@@ -74,27 +74,27 @@ class Round(Shown):
         }
 
     def message(self) -> bytes:
-        """What is signed: every fact."""
+        """The signed message: every fact."""
         times = {"opens": stamp(self.opens), "closes": stamp(self.closes)}
         return dumps({**self.facts(), **times}, sort_keys=True).encode()
 
     @property
     def id(self) -> str:
-        """Its name: the whole SHA-256 digest of what it says, as 52 letters and figures.
+        """The full SHA-256 digest of the signed message, as 52 letters and digits.
 
-        A cut digest would not pin the round: a collector who tries 2^50 salts finds two rounds
-        whose digests share 100 bits.
+        A shorter digest would not fix the round: by the birthday bound, 2^50 salts give a
+        malicious collector two rounds whose digests share 100 bits.
         """
         return b32encode(sha256(self.message()).digest()).decode().lower().rstrip("=")
 
     @property
     def by_hand(self) -> HandDevice | None:
-        """The coins or dice that keep its promise, if any do."""
+        """The device of coins or dice whose epsilon is at most that of the round, if any."""
         return device(len(self.choices), self.epsilon)
 
     @property
     def by_hand_epsilon(self) -> LocalEpsilon | None:
-        """What an answer by coins or dice reveals at most."""
+        """The epsilon of an answer by coins or dice."""
         hand_device = self.by_hand
         return (
             None
@@ -133,12 +133,12 @@ class Round(Shown):
 
 
 def key_file(path: Path) -> Path:
-    """Where the collector's key of a round lies."""
+    """The file of the collector's key of a round."""
     return path.with_suffix(".key")
 
 
 def store_file(path: Path) -> Path:
-    """Where the reports of a round lie."""
+    """The file of the reports of a round."""
     return path.with_suffix(".sqlite")
 
 
@@ -152,7 +152,7 @@ def new_round(
     opens: str | datetime | None = None,
     closes: str | datetime | None = None,
 ) -> Round:
-    """Declare a round and sign it; the key beside it is made where there is none."""
+    """Declare and sign a round; see `operations/surveys.py`. A missing key is generated."""
     if path.suffix != ".toml":
         raise ParameterError(
             "round_invalid",
@@ -161,7 +161,7 @@ def new_round(
     if path.exists() or store_file(path).exists():
         raise OutputError(
             "name_taken",
-            f"There is a round '{path}', or reports of one, already: a round is never replaced. "
+            f"There is a round '{path}', or reports of one, already: rounds are never replaced. "
             "Choose another name.",
         )
     check_target(path)
@@ -189,7 +189,7 @@ def load_round(path: Path) -> Round:
 
 
 def parse_round(text: str, where: str) -> Round:
-    """The round that a text declares, checked; `where` names it in errors."""
+    """Parse and check a round; `where` names its source in errors."""
     try:
         raw = tomllib.loads(text)
     except ValueError:
@@ -210,11 +210,10 @@ def parse_round(text: str, where: str) -> Round:
         )
     except (ParameterError, ValueError) as error:
         raise _no_round(where, str(error)) from None
-    arguments.one_of(
-        hyphened(declared.mechanism), "mechanism", MECHANISMS
-    )  # it is signed as it is written
+    # Older rounds spell the name with an underscore, and are signed so.
+    arguments.one_of(hyphened(declared.mechanism), "mechanism", MECHANISMS)
     _check_times(declared.opens, declared.closes)
-    # One spelling of every fact is signed: '1.0' for '1' is a change, though it says the same.
+    # The canonical spelling is signed: '1.0' for '1' is a change, though it means the same.
     spelled = {name: raw[name] for name in declared.facts()} == declared.facts()
     if not spelled or not verify(declared.key, declared.message(), declared.signature):
         raise PolicyError(
@@ -226,7 +225,7 @@ def parse_round(text: str, where: str) -> Round:
 
 
 def load_key(path: Path, of: Round) -> bytes:
-    """The collector's key of a round, which nobody else may be able to read."""
+    """Read the collector's key of a round; a key that others can read is refused."""
     secret = _read_key(path)
     if secret is None:
         raise SourceError(
@@ -243,10 +242,10 @@ def load_key(path: Path, of: Round) -> bytes:
 
 
 def _own_key(path: Path) -> bytes:
-    """The key beside a round that is being declared, made where there is none."""
-    secret_found = _read_key(path)
-    if secret_found is not None:
-        return secret_found
+    """Read the key beside a new round, or generate it."""
+    existing = _read_key(path)
+    if existing is not None:
+        return existing
     secret = secrets.token_bytes(KEY_BYTES)
     with whole(path, private=True) as temporary:
         temporary.write_text(f"{_text(secret)}\n", encoding="ascii")
@@ -259,8 +258,7 @@ def _read_key(path: Path) -> bytes | None:
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise ParameterError(
             "secret_exposed",
-            f"'{path}' holds the collector's key and may be read by others. "
-            f"Run: chmod 600 '{path}'.",
+            f"Other users may read the collector's key '{path}'. Run: chmod 600 '{path}'.",
         )
     text = read_text(path, title="Key", most_mebibytes=_MOST_MEBIBYTES).strip()
     try:
@@ -273,12 +271,12 @@ def _read_key(path: Path) -> bytes | None:
 
 
 def check_question(text: object) -> str:
-    """A question: one line that people can read."""
+    """Check a question: one visible line."""
     return _line(text, "question", LONGEST_QUESTION)
 
 
 def check_choices(texts: object) -> tuple[str, ...]:
-    """The choices: two or more lines that nobody takes for each other."""
+    """Check the choices: two or more lines that look different from each other."""
     choices = tuple(
         _line(text, "a choice", LONGEST_CHOICE) for text in arguments.names(texts, "choices")
     )
@@ -294,8 +292,8 @@ def check_choices(texts: object) -> tuple[str, ...]:
         if shape in seen:
             raise ParameterError(
                 "round_invalid",
-                f"The choices {seen[shape]!r} and {choice!r} look the same to people. Name each "
-                "once, in one alphabet.",
+                f"The choices {seen[shape]!r} and {choice!r} look the same. Name each once, in one "
+                "alphabet.",
             )
         seen[shape] = choice
     return choices
@@ -314,7 +312,7 @@ def _line(text: object, name: str, longest: int) -> str:
 
 
 def _mechanism(name: str, choices: int) -> str:
-    """The mechanism by name; `auto` takes the one with the smallest error."""
+    """The mechanism by name; `auto` takes the one with the least error."""
     name = hyphened(name)
     arguments.one_of(name, "mechanism", ("auto", *MECHANISMS))
     if name == "warner" and choices != 2:
@@ -332,13 +330,13 @@ def _check_times(start: datetime, end: datetime) -> None:
     if end <= start:
         raise ParameterError(
             "round_invalid",
-            f"A round closes after it opens, but it would open {stamp(start)} and close "
+            f"A round must close after it opens, but this one opens {stamp(start)} and closes "
             f"{stamp(end)}. Give a later {option('closes')}.",
         )
 
 
 def _time(value: str | datetime | None, name: str) -> datetime | None:
-    """A moment; a text is ISO 8601, and one without a zone is UTC."""
+    """Read a time; a text is ISO 8601, in UTC unless it has a zone."""
     if value is None:
         return None
     try:
@@ -360,12 +358,13 @@ def _aware(value: Any) -> datetime:
 
 
 def stamp(moment: datetime) -> str:
-    """A moment as the round spells it."""
+    """A time as rounds spell it."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _quoted(text: str) -> str:
-    import tomlkit  # who only answers writes no round, and starts without it
+    # Only collectors write rounds: clients start faster without tomlkit.
+    import tomlkit
 
     return str(tomlkit.string(text).as_string())
 
@@ -388,18 +387,16 @@ def _no_round(where: str, why: str) -> SourceError:
     )
 
 
-# Texts that people take for each other on a page, whatever a computer thinks of them.
+# Confusable texts: choices that look the same on a page would split or steal answers.
 #
-# Two spellings of one letter, capitals, wide and narrow forms, spaces, and letters of other
-# alphabets
-# of the same shape are one to the eye. What is compared is a skeleton of a text, which nobody is
-# shown. The list of shapes is short: it holds the letters that whole words can be forged of.
+# Case, wide and narrow forms, spaces, and letters of other alphabets with the same shape do not
+# show. Choices are compared by a skeleton, which is never displayed. The list of shapes is short:
+# it holds the letters from which whole words can be forged.
 
 BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""What counts as a letter and shows nothing."""
+"""Letters, by Unicode's category, that show nothing."""
 
-# Cyrillic, Greek and Armenian letters and figures, by the Latin letter whose shape they have,
-# small or capital.
+# Cyrillic, Greek and Armenian letters and digits, and the Latin letters of the same shape.
 _SHAPES = str.maketrans(
     "авеѕіїјкмнорстухԁԛԝһӏαβεζηικμνορτυχϲϳօ01|",
     "abesiïjkmhopctyxdqwhlabezhikmnoptyxcjooll",
@@ -407,12 +404,12 @@ _SHAPES = str.maketrans(
 
 
 def skeleton(text: str) -> str:
-    """What the eye sees of a text: equal for texts that look the same."""
+    """The skeleton of a text: equal for texts that look the same."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     seen = (letter for letter in plain if not _unseen(letter))
     return " ".join(unicodedata.normalize("NFKC", "".join(seen).translate(_SHAPES)).split())
 
 
 def _unseen(letter: str) -> bool:
-    """Whether it only chooses among forms of the letter before it, or shows nothing."""
+    """Whether a letter shows nothing: a blank, or a variation selector of the letter before."""
     return letter in BLANK or "\ufe00" <= letter <= "\ufe0f"

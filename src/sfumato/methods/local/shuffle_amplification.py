@@ -1,18 +1,18 @@
-"""Shuffling: reports that nobody can tie to their senders hide each of them among the others.
+"""Shuffle amplification: the central guarantee of local reports without senders and order.
 
-*Clones.* A report by an epsilon_0-private randomizer is, with probability e^-epsilon_0, one that
-could as well have come from the one person who matters: with equal chances from either of the two
-values that are to be told apart. Of the n - 1 others C ~ Bin(n - 1, e^-epsilon_0) are such clones,
-A ~ Bin(C, 1/2) of them of the first kind, and the person's own report is of the kind of their true
-value with probability E / (E + 1), E = e^epsilon_0. What the collector learns is no more than the
-numbers of the two kinds. delta is the hockey-stick divergence of these pairs of numbers at epsilon.
+*Clones.* A report by an epsilon_0-private randomizer is a clone of the victim's report with
+probability e^-epsilon_0: it then looks like a report of either of the two values to distinguish,
+with equal probabilities. Of the n - 1 others C ~ Bin(n - 1, e^-epsilon_0) are clones, and
+A ~ Bin(C, 1/2) of these of the first kind. The victim's own report is of the kind of their true
+value with probability E / (E + 1), E = e^epsilon_0. The collector learns no more than the numbers
+of both kinds. delta is the hockey-stick divergence of these pairs of numbers at epsilon.
 
-*Given C = c* the likelihood ratio grows with the first number, so that divergence is a difference
-of two tails of Bin(c, 1/2), which is summed from its largest term. One clone more is one fair coin
-more, whatever the truth, so delta falls with c: neighbouring c are taken together at the least of
-them, the c far below and above the mean count as wholly told, and for n beyond 10^8 that many are
-reckoned with. All of this is on the safe side; the roundings of float64, below 10^-10 of delta, are
-covered by a factor.
+*Given C = c* the likelihood ratio grows with the first number, so the divergence is a difference of
+two tails of Bin(c, 1/2), summed from the largest term. One more clone is one more fair coin,
+whatever the truth, so delta falls with c. Hence these simplifications are all upper bounds:
+neighbouring c are replaced by the least of them, every c far below or above the mean counts with a
+divergence of 1, and n above 10^8 counts as 10^8. A factor covers the rounding of float64, which is
+below 10^-10 of delta.
 """
 
 from __future__ import annotations
@@ -39,22 +39,26 @@ if TYPE_CHECKING:
 
 SMALLEST_DELTA = Fraction(1, 10**300)
 _MOST_PEOPLE = 10**8
+# Bins of neighbouring numbers of clones.
 _BINS = 256
+# Covers the rounding of float64, which is below 1e-10 of delta.
 _SLACK = 1 + 1e-9
+# The most steps of the bisection for epsilon.
 _STEPS = 60
+# Terms of a tail that are summed at once, and the size below which further terms are left out.
 _TOGETHER = 256
 _NEGLIGIBLE = 2.0**-70
 
 
 @dataclass(frozen=True, repr=False)
 class Shuffled(Shown):
-    """What shuffling the reports of `people`, each private at `local_epsilon`, promises.
+    """The central guarantee of the shuffled reports of `people`, each private at `local_epsilon`.
 
     *Guarantee*: (`epsilon`, delta) differential privacy (replace-one) of the shuffled reports taken
-    together, whatever the randomizer, if the one who shuffles keeps the order and the senders to
-    itself and all the reports counted here come from people who follow the protocol.
-    *Error*: none is added; epsilon is an upper bound that the numeric accountant computes.
-    *Edges*: never above `local_epsilon`, which still holds against the one who shuffles.
+    together, for any randomizer, if the shuffler reveals neither the order nor the senders and all
+    counted reports come from people who follow the protocol.
+    *Error*: no noise is added; epsilon is an upper bound that the numeric accountant computes.
+    *Edges*: never above `local_epsilon`, which still holds against the shuffler.
     *Reference*: Feldman, McMillan & Talwar, Hiding among the clones, 2021: Theorem 3.2 and section
     5 for the numbers, Theorem 3.1 for the closed form.
     """
@@ -82,7 +86,7 @@ class Shuffled(Shown):
         return high
 
     def delta_at(self, epsilon: float) -> float:
-        """A delta for which the shuffled reports are (epsilon, delta) private."""
+        """A delta at which the shuffled reports are (epsilon, delta)-private."""
         return self._clones.delta(epsilon)
 
     @property
@@ -96,13 +100,13 @@ class Shuffled(Shown):
 
     @property
     def closed_form_limit(self) -> float:
-        """The largest local epsilon of which the closed form speaks: ln(n / (16 ln(2/delta)))."""
+        """The largest local epsilon of the closed form: ln(n / (16 ln(2/delta)))."""
         return math.log(self.people / (16 * math.log(2 / float(self.delta))))
 
     @cached_property
     def _clones(self) -> _Clones:
         people = min(self.people, _MOST_PEOPLE)
-        # Rounded down: fewer clones, and a truth that is told more often.
+        # Rounded down: fewer clones and a likelier truth, both on the safe side.
         chance = float(exp_down(-self.local_epsilon.upper)) * (1 - 2.0**-50)
         return _Clones.among(people - 1, chance, 1 / (1 + chance))
 
@@ -122,32 +126,32 @@ class Shuffled(Shown):
 
 
 def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Shuffled:
-    """What shuffling reports that are each private at `epsilon` promises of them taken together."""
+    """Compute the central guarantee of shuffled reports; see `sfumato.local.shuffle`."""
     local = read_epsilon(epsilon)
     count = arguments.whole(people, "people")
     if count < 1:
         raise ParameterError(
             "parameter_out_of_range",
-            f"people must be how many reports are shuffled, at least 1, not {count}.",
+            f"people must be the number of shuffled reports, at least 1, not {count}.",
         )
     small = exact_numbers.positive_delta(delta)
     if small < SMALLEST_DELTA:
         raise ParameterError(
             "parameter_out_of_range",
-            f"delta must be at least {float(SMALLEST_DELTA):g} for shuffling, which is reckoned in "
-            "float64. Most take 1e-6 to 1e-12.",
+            f"delta must be at least {float(SMALLEST_DELTA):g} for shuffling, because float64 ends "
+            "there. 1e-6 to 1e-12 is usual.",
         )
     return Shuffled(local, count, small)
 
 
 @dataclass(frozen=True)
 class _Clones:
-    """Numbers of clones, the least of each bin, and the chance of the bin."""
+    """The number of clones in bins: the least number of each bin, and its probability."""
 
     counts: FloatArray
     chances: FloatArray
     beyond: float
-    """The chance of all numbers that no bin holds."""
+    """The probability of all numbers outside the bins; they count with a divergence of 1."""
     truth: float
 
     @classmethod
@@ -156,7 +160,8 @@ class _Clones:
         if other_count == 0:
             return cls(np.zeros(1), np.ones(1), 0.0, truth)
         spread = math.sqrt(other_count * chance * (1 - chance))
-        reach = 12 * spread + 80  # a chance below 1e-30 beyond, by Bernstein's inequality
+        # By Bernstein's inequality the probability beyond is below 1e-30.
+        reach = 12 * spread + 80
         first = max(0, math.floor(other_count * chance - reach))
         last = min(other_count, math.ceil(other_count * chance + reach))
         size = -(-(last - first + 1) // _BINS)
@@ -170,7 +175,8 @@ class _Clones:
         grown, truth, lie = math.exp(epsilon), self.truth, 1 - self.truth
         least = grown * truth - lie
         steep = truth - grown * lie
-        if steep <= 0:  # at or above the local epsilon nothing is told
+        # At or above the local epsilon the divergence is 0 for every number of clones.
+        if steep <= 0:
             return self.beyond
         # P > e^epsilon Q exactly where a / (c + 1 - a) is above this ratio.
         ratio = least / steep
@@ -187,8 +193,7 @@ def _upper_tails(counts: FloatArray, first: FloatArray) -> FloatArray:
     total, factor = np.ones_like(begin), np.ones_like(begin)
     steps = np.arange(_TOGETHER, dtype=np.float64)
     while factor.max() > _NEGLIGIBLE:
-        # From here on terms fall faster than the last ratio says, so nothing is left out that
-        # counts: a term of 2^-70 is less than the rounding of the first.
+        # Terms fall ever faster. What is left out is below the rounding of the first term: 2^-70.
         ratios = np.maximum(counts - first, 0.0)[:, None] - steps
         ratios = np.maximum(ratios, 0.0) / ((first + 1)[:, None] + steps)
         factors = factor[:, None] * np.cumprod(ratios, axis=1)

@@ -1,4 +1,4 @@
-"""A survey as other programs answer it: the round is checked, answers are randomized here.
+"""The client of a survey: it checks the round, randomizes answers here and sends reports.
 
 survey = sf.Survey("https://example.org/survey/lqorctai5izggw3d7quy")
 survey.send(survey.randomize(["yes", "no", "yes"]))
@@ -32,27 +32,45 @@ if TYPE_CHECKING:
 
 _SECONDS = 30.0
 _AT_ONCE = 20
-"""Reports in one request: fewer than a process of a server takes an hour from one address."""
+"""Reports per request: fewer than a server accepts from one address in an hour."""
 _TOO_MANY_REQUESTS = 429
 _LARGEST = 1 << 20
 
 
 class SurveyReports(Shown):
-    """Randomized reports of one round, one for each answer; the answers are not in it.
+    """Randomized reports of one round, one for each answer, without the answers.
 
-    Each has a ticket of its own, so that sending or saving it again never counts it twice.
+    Each report has its own ticket, so sending or saving it again never counts it twice.
     """
 
     def __init__(self, asked: Round, items: Sequence[dict[str, Any]]) -> None:
         self.round, self.items = asked, list(items)
         self.issued = 0
-        """How many, from the first on, have a ticket of the collector in place of their own."""
+        """The number of leading reports whose ticket the collector has replaced by its own."""
 
     def __len__(self) -> int:
         return len(self.items)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write a batch file for `sfumato collect`."""
+        """Write a batch file for `sfumato collect`.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        overwrite : bool
+            Whether to replace a file that is there.
+
+        Returns
+        -------
+        Path
+            The written file.
+
+        Raises
+        ------
+        OutputError
+            If the file exists or cannot be written.
+        """
         target = arguments.path(path, "path")
         write_batch(target, self.round.id, self.items, overwrite=overwrite)
         return target
@@ -63,10 +81,30 @@ class SurveyReports(Shown):
 
 
 class Survey(Shown):
-    """A round that one can answer: a file, or the address of its page.
+    """A survey round, read from a file or the address of its page, to answer it.
 
-    Its signature is checked, and so is its id where the address names it: an invitation with that
-    address pins question, mechanism and epsilon. Give `id` where the invitation told it otherwise.
+    The signature of the round is checked, and its id too if the address contains it: an invitation
+    with that address fixes question, mechanism and epsilon.
+
+    Parameters
+    ----------
+    source : str or Path
+        The round's TOML file, or the address of its page.
+    id : str, optional
+        The id of the round, if the invitation states it separately.
+
+    Raises
+    ------
+    PolicyError
+        If the round was changed after it was signed, or is another one than `id`.
+    SourceError
+        If the file or the address cannot be read.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> survey = sf.Survey("https://example.org/survey/lqor...")  # doctest: +SKIP
+    >>> survey.send(survey.randomize(["yes", "no", "yes"]))  # doctest: +SKIP
     """
 
     def __init__(self, source: str | Path, *, id: str | None = None) -> None:  # noqa: A002
@@ -84,25 +122,42 @@ class Survey(Shown):
         if expected and expected != self.round.id:
             raise PolicyError(
                 "round_changed",
-                f"This is the round {self.round.id}, not {arguments.shown(expected)}, to which was "
-                "invited: question, mechanism or epsilon may be others. Nothing was sent.",
+                f"This is the round {self.round.id}, not {arguments.shown(expected)} of the "
+                "invitation: question, mechanism or epsilon may differ. Nothing was sent.",
             )
         self._mechanism = ways_of(self.round)[DEVICE]
 
     @property
     def question(self) -> str:
-        """What is asked."""
+        """The question."""
         return self.round.question
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """What can be answered."""
+        """The possible answers."""
         return self.round.choices
 
     def randomize(self, answers: object, entropy: Entropy | None = None) -> SurveyReports:
-        """Make one report for each answer: the last that is done with answers themselves.
+        """Make one randomized report for each answer; the answers go no further.
 
-        Make them once and keep them: a second report of the same answer tells more of a person.
+        Make reports once and keep them: a second report of the same answer reveals more.
+
+        Parameters
+        ----------
+        answers : list, array or column
+            One choice for each person.
+        entropy : Entropy, optional
+            The source of randomness; the operating system by default.
+
+        Returns
+        -------
+        SurveyReports
+            One report with a ticket for each answer.
+
+        Raises
+        ------
+        ParameterError
+            If an answer is none of the choices; it is not quoted.
         """
         reports = self._mechanism.randomize(answers, entropy)
         nonces = SystemEntropy().words(2 * len(reports)).tobytes()
@@ -118,10 +173,27 @@ class Survey(Shown):
         )
 
     def send(self, reports: SurveyReports) -> Delivery:
-        """Send reports to the collector; what it rejected is told by place and reason.
+        """Send reports to the collector.
 
-        After a failure of the network send the same reports again: what had arrived is then told
-        as replayed, and counted once.
+        After a failure of the network send the same reports again: those that had arrived are
+        rejected as replayed and count once.
+
+        Parameters
+        ----------
+        reports : SurveyReports
+            What `randomize` returned.
+
+        Returns
+        -------
+        Delivery
+            The accepted number, and the index and reason of each rejected report.
+
+        Raises
+        ------
+        ParameterError
+            If the reports are of another round, or this survey was read from a file.
+        SourceError
+            If the collector cannot be reached or limits the rate.
         """
         arguments.require(reports, "reports", SurveyReports, "what randomize() gave")
         if self._site is None:
@@ -138,7 +210,8 @@ class Survey(Shown):
         accepted, rejected = 0, []
         for start in range(0, len(reports), _AT_ONCE):
             piece = reports.items[start : start + _AT_ONCE]
-            if start >= reports.issued:  # else they keep it: they may have arrived before
+            # Reports that were sent before keep their tickets: they may have arrived.
+            if start >= reports.issued:
                 self._give_tickets(piece)
                 reports.issued = start + len(piece)
             delivery = self._delivered(
@@ -149,7 +222,7 @@ class Survey(Shown):
         return Delivery(accepted, rejected)
 
     def _delivered(self, answer: bytes, piece: Sequence[object]) -> Delivery:
-        """What became of reports, where the collector says it in a way that can be."""
+        """Read the collector's reply, and refuse one that does not add up."""
         try:
             reply = json.loads(answer)
             rejected = [(entry["index"], entry["code"]) for entry in reply["rejected"]]
@@ -163,11 +236,11 @@ class Survey(Shown):
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
-            raise self._refused("what no collector of reports says")
+            raise self._refused("an invalid reply")
         return Delivery(reply["accepted"], rejected)
 
     def _give_tickets(self, items: Sequence[dict[str, Any]]) -> None:
-        """Give reports tickets of this collector in place of those that were drawn here."""
+        """Replace the tickets that were drawn here by tickets of the collector."""
         answer = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
         try:
             tickets = json.loads(answer)["tickets"]
@@ -175,7 +248,7 @@ class Survey(Shown):
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
-            raise self._refused("what are not tickets, one for each report")
+            raise self._refused("invalid tickets")
         for item, ticket in zip(items, tickets, strict=True):
             item["ticket"] = ticket
 
@@ -206,10 +279,9 @@ class Survey(Shown):
             wait = response.getheader("Retry-After", "")
             raise SourceError(
                 "collector_unreachable",
-                f"The collector at {self._site.hostname} takes so many reports an hour from one "
-                f"address and no more. Send the same reports again in {_number(wait)} s: what "
-                "arrived before is counted once. Or save them, and let the collector bring the "
-                "file by 'sfumato collect'.",
+                f"The collector at {self._site.hostname} accepts no more reports from this address "
+                f"in this hour. Send the same reports again in {_number(wait)} s: each counts "
+                "once. Or save them, and let the collector add the file with 'sfumato collect'.",
             )
         raise self._refused(f"status {response.status}")
 
@@ -217,8 +289,8 @@ class Survey(Shown):
         assert self._site is not None
         return SourceError(
             "collector_unreachable",
-            f"The collector at {self._site.hostname} answered with {reason}. Look whether the "
-            "address is that of the survey's page, and send the same reports again.",
+            f"The collector at {self._site.hostname} answered with {reason}. Check that the "
+            "address is that of the survey's page, then send the same reports again.",
         )
 
     def _card(self) -> Card:
@@ -242,7 +314,7 @@ def _address(text: str) -> SplitResult:
     if not sound or not text.isascii() or not text.isprintable() or " " in text:
         raise ParameterError(
             "url_invalid",
-            "The address of a survey is that of its page, as https://example.org/survey/ID.",
+            "The address of a survey is that of its page, such as https://example.org/survey/ID.",
         )
     return address
 
@@ -254,5 +326,8 @@ def _connection(site: SplitResult) -> HTTPConnection:
 
 
 def _number(text: str) -> str:
-    """A number of seconds that a server sent, in digits alone; an hour where it sent none."""
+    """A number of seconds from a server's header; an hour if it is none.
+
+    A hostile header must not reach the terminal.
+    """
     return text if text.isascii() and text.isdigit() and len(text) < 7 else "3600"

@@ -1,7 +1,7 @@
-"""The pages of a survey: where people answer, what they see after it, and the live result.
+"""The pages of a survey: the form, the confirmation, and the live result.
 
-The page where people answer has a script, which may load only its own two files. All other pages
-have none. A plain form sends answers that were randomized with coins or dice. Decision `surveys`.
+The form has a script that may load only its own two files; other pages have none. A plain form
+sends answers that were randomized with coins or dice. Decision `surveys`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FOOTER = (
 
 @dataclass(frozen=True)
 class ShownRound:
-    """A round of a survey in texts for its pages; `base` is the address above all of them."""
+    """A round as texts for its pages; `base` is the address above all of them."""
 
     base: str
     id: str
@@ -53,7 +53,7 @@ class ShownRound:
 
 @dataclass(frozen=True)
 class ThrownByHand:
-    """How to randomize with coins or dice, and the epsilon of an answer made so."""
+    """Instructions to randomize with coins or dice, and the epsilon of such an answer."""
 
     first: str
     honest: str
@@ -112,7 +112,7 @@ def style() -> str:
 
 
 def survey_page(shown: ShownRound, data: Mapping[str, object], hand: ThrownByHand | None) -> str:
-    """The page where people answer; `data` is what the script needs to know about the round."""
+    """The page where people answer; `data` are the facts that its script needs."""
     if shown.state == "not_open":
         lead = f"This round opens {shown.opens}. Please come back then."
     elif shown.state == "closed":
@@ -142,7 +142,7 @@ def survey_page(shown: ShownRound, data: Mapping[str, object], hand: ThrownByHan
 
 
 def thanks_page(shown: ShownRound, refused: str | None) -> str:
-    """The page after an answer was sent by hand: counted, or why it was refused."""
+    """The page after an answer by hand: counted, or refused for a reason."""
     if refused is None:
         title, text = "Thank you", "Your randomized answer was counted."
     else:
@@ -154,7 +154,7 @@ def thanks_page(shown: ShownRound, refused: str | None) -> str:
 
 
 def results_page(shown: ShownRound, result: ShownResult, *, renewed_every: int) -> str:
-    """The estimate so far, for everybody; it changes after every `renewed_every` reports."""
+    """The public estimate so far; it changes after every `renewed_every` reports."""
     blocks = _result_blocks(shown.question, shown.epsilon, result)
     if result.closed is not None:
         lead = f"The final result{_closing(result)}."
@@ -215,22 +215,18 @@ def _closing(result: ShownResult) -> str:
     return "" if result.closed is None else f": the round closed {result.closed}"
 
 
-# What the script of a survey's page must know of a mechanism: its exact chances as whole numbers.
-#
-# Whole numbers of 64 bits are beyond what JavaScript's numbers hold, so they travel as texts.
-
-
 def script_facts(mechanism: Oracle) -> dict[str, object]:
-    """The weights of a mechanism, by the names that `mechanism.mjs` reads."""
-    truth, lie = _browsers(mechanism).weights
+    """The integer weights of a mechanism, by the names that `mechanism.mjs` reads."""
+    truth, lie = _require_k_ary(mechanism).weights
+    # As texts: JavaScript's numbers lose digits of integers above 2^53.
     return {"truth": str(truth), "lie": str(lie)}
 
 
 def chance_of_truth(mechanism: Oracle) -> float:
-    """How likely a report is the answer itself."""
-    return float(_browsers(mechanism).p)
+    """The probability that a report is the true answer."""
+    return float(_require_k_ary(mechanism).p)
 
 
-def _browsers(mechanism: Oracle) -> KAry:
-    assert isinstance(mechanism, KAry), "a round has a mechanism that browsers can do"
+def _require_k_ary(mechanism: Oracle) -> KAry:
+    assert isinstance(mechanism, KAry), "a round has a mechanism of the page's script"
     return mechanism

@@ -1,13 +1,13 @@
-"""One-time tickets: what makes a report count once, without saying whose it is.
+"""One-time tickets: a report counts once, and nobody learns whose it is.
 
-A ticket of a page is 16 random bytes and a code that only the collector's key can make, so nobody
-invents one; one is handed out with every view of the page. A device that writes a batch file has no
-collector to ask and draws 16 random bytes of its own. Either way the store keeps a digest of what
-was used, apart from the reports and in an order of its own, and refuses it a second time.
+A page issues a ticket with every view: 16 random bytes and a code that only the collector's key can
+compute, so nobody forges one. A device that writes a batch file has no collector to ask and draws
+16 random bytes of its own. In both cases the store keeps a digest of used tickets, apart from the
+reports and in another order, and refuses them a second time.
 
-It promises: a report that is sent twice, copied or replayed counts once; nobody floods a round but
-by asking for a ticket each time. It does not promise one report for each person: whoever opens the
-page twice may answer twice, which costs them their privacy twice. Decision `surveys`.
+Guaranteed: a report that is sent twice, copied or replayed counts once, and flooding a round takes
+a request for each ticket. Not guaranteed: one report per person. Opening the page twice allows two
+answers, which also costs that person's privacy twice. Decision `surveys`.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ LONGEST = 64
 
 
 def written(ticket: bytes) -> str:
-    """A ticket as it travels: letters, digits, '-' and '_'."""
+    """The text of a ticket: letters, digits, '-' and '_'."""
     return urlsafe_b64encode(ticket).rstrip(b"=").decode("ascii")
 
 
 def read(text: object) -> bytes | None:
-    """The bytes of a ticket, or none where it is no text of that form."""
+    """The bytes of a ticket, or None if the text is no ticket."""
     if not isinstance(text, str) or not 0 < len(text) <= LONGEST or not text.isascii():
         return None
     try:
         ticket_bytes = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return None
-    # One ticket is written in one way only: what the decoder overlooks would make it another.
+    # Only the canonical text counts: the decoder ignores some bits, so variants would be replays.
     return ticket_bytes if written(ticket_bytes) == text else None
 
 
 class TicketOffice:
-    """Hands tickets of one round out and knows its own again."""
+    """Issues and recognises the tickets of one round."""
 
     def __init__(self, secret: bytes, round_id: str) -> None:
         self._key = hmac.digest(secret, f"sfumato tickets of {round_id}".encode(), "sha256")
 
     def issue(self, nonce: bytes) -> str:
-        """A ticket with these random bytes."""
+        """Issue the ticket of these random bytes."""
         return written(nonce + self._code(nonce))
 
     def is_ours(self, ticket: bytes) -> bool:
-        """Whether it was handed out here."""
+        """Whether a ticket was issued here."""
         nonce, code = ticket[:NONCE_BYTES], ticket[NONCE_BYTES:]
         return len(ticket) == NONCE_BYTES + _CODE_BYTES and hmac.compare_digest(
             code, self._code(nonce)
@@ -61,10 +61,10 @@ class TicketOffice:
 
 
 def is_drawn(ticket: bytes) -> bool:
-    """Whether it may be one that a device drew for itself."""
+    """Whether a ticket has the form of those that devices draw themselves."""
     return len(ticket) == NONCE_BYTES
 
 
 def digest_of(ticket: bytes) -> bytes:
-    """What is kept of a ticket once it was used."""
+    """The digest of a used ticket, which the store keeps."""
     return sha256(ticket).digest()[:NONCE_BYTES]
