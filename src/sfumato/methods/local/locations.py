@@ -47,9 +47,9 @@ _STEP = 1 << 36
 class DistanceGrid(Oracle):
     """Report a cell with weight exp(-scale distance) from the own one, on a grid.
 
-    Cells are numbered row by row, `columns` in a row. Distances are Euclidean, in cells. The scale is the largest whose
-    channel keeps to epsilon. It is computed from the exact matrix, because cells at the edge have
-    fewer neighbours, and hence other totals, than those in the middle.
+    Cells are numbered row by row, `columns` in a row. Distances are Euclidean, in cells. The scale
+    is the largest whose channel keeps to epsilon. It is computed from the exact matrix, because
+    cells at the edge have fewer neighbours, and hence other totals, than those in the middle.
 
     *Guarantee*: epsilon-LDP: probabilities are integers over one total, and their largest ratio
     between any two cells is at most e^epsilon.
