@@ -12,7 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.privacy.accounting.events import PureEvent, to_record
+from sfumato.privacy.accounting.event_records import to_record
+from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.accounting.filters import Budget, charge_from_record
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.chain import ChargeRequest, Draft, digest, utc_now

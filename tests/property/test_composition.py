@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sfumato.data.schema.unit import Neighbours
 from sfumato.privacy.accounting import loss_distributions, renyi, zcdp
 from sfumato.privacy.accounting.composition import LeafPrice, basic_price, flatten, total
+from sfumato.privacy.accounting.event_records import from_record, to_record
 from sfumato.privacy.accounting.events import (
     ApproxEvent,
     Composed,
@@ -27,8 +28,6 @@ from sfumato.privacy.accounting.events import (
     RandomizedResponseEvent,
     Repeated,
     ThresholdKeysEvent,
-    from_record,
-    to_record,
 )
 from sfumato.privacy.accounting.filters import Budget
 

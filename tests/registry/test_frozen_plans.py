@@ -23,7 +23,7 @@ from tests.registry.cells import Cell, cells, open_here, protected
 from tests.registry.methods import METHODS, PRICES
 
 from sfumato.errors import SfumatoError
-from sfumato.privacy.accounting.events import to_record
+from sfumato.privacy.accounting.event_records import to_record
 from sfumato.text import dumps
 
 GOLDEN = Path(__file__).parent / "frozen_plans.json"

@@ -12,12 +12,13 @@ from sfumato.exact_numbers import EPSILON_UNIT
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.balance import describe_cost
 from sfumato.privacy.accounting.composition import basic_price, total
-from sfumato.privacy.accounting.events import from_record
+from sfumato.privacy.accounting.event_records import from_record
+from sfumato.privacy.accounting.purchase import event_of, summed_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.base import Ledger
 
 LOST = "lost with the ledger"
@@ -71,9 +72,9 @@ def by_principal(spent: Sequence[Spent]) -> dict[str, tuple[int, Fraction]]:
     return dict(sorted(sums.items(), key=lambda pair: (-pair[1][1], pair[0])))
 
 
-def _epsilon(event: Event) -> Fraction:
-    pure = total(event, basic_price)
-    if pure is not None:
-        return pure[0]
-    rho, *_ = total(event, zcdp.price) or (Fraction(0),)
+def _epsilon(charged: Charged) -> Fraction:
+    pair = total(summed_event(charged), basic_price)
+    if pair is not None:
+        return pair[0]
+    rho, *_ = total(event_of(charged), zcdp.price) or (Fraction(0),)
     return isqrt(int(2 * rho / EPSILON_UNIT**2)) * EPSILON_UNIT

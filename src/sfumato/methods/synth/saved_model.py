@@ -21,7 +21,8 @@ from sfumato.errors import SfumatoError, SourceError
 from sfumato.filesystem import whole
 from sfumato.methods.synth.fitted_model import Conditional, FittedModel
 from sfumato.methods.synth.measurement_log import MeasuredTable, MeasurementLog, TableShape
-from sfumato.privacy.accounting import events
+from sfumato.privacy.accounting.event_records import from_record, to_record
+from sfumato.privacy.accounting.events import Event
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def packed(model: FittedModel, log: MeasurementLog, extra: Mapping[str, Any]) ->
             "places": columns,
             "cells": [array.ravel() for array in cells],
             "variance": [*no_noise, *(table.variance for table in measured)],
-            "event": [*no_noise, *(dumps(events.to_record(table.event)) for table in measured)],
+            "event": [*no_noise, *(dumps(to_record(table.event)) for table in measured)],
         },
         schema=_SCHEMA,
     ).replace_schema_metadata({_KEY: dumps(header).encode()})
@@ -106,7 +107,9 @@ def unpacked(table: pa.Table) -> tuple[FittedModel, MeasurementLog, dict[str, An
         _require(bool(np.isfinite(values).all()))
         if row["part"] == _MEASURED:
             _require(0 < row["variance"] < float("inf"))
-            event = events.from_record(json.loads(row["event"]))
+            event = from_record(json.loads(row["event"]))
+            if not isinstance(event, Event):  # a purchase belongs to the ledger alone
+                raise ValueError("a measurement has a pair")
             log.add(MeasuredTable(columns, values, row["variance"], event))
         else:
             conditionals.append(_conditional(columns, values, conditionals))

@@ -8,16 +8,17 @@ from math import floor, isqrt
 from typing import TYPE_CHECKING
 
 from sfumato.errors import option
-from sfumato.exact_numbers import EPSILON_UNIT, plain
+from sfumato.exact_numbers import DELTA_UNIT, EPSILON_UNIT, floor_units, plain
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.filters import ZcdpFilter
 from sfumato.privacy.accounting.losses import Approx, Zcdp, spendable_rho, zcdp_to_approx
+from sfumato.privacy.accounting.purchase import Purchase, event_of, summed_event
 
 if TYPE_CHECKING:
-    from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.filters import Budget, Charge
     from sfumato.privacy.accounting.losses import Pure
+    from sfumato.privacy.accounting.purchase import Charged
 
 # Significant digits shown. A remainder is rounded down and a cost up, so that a reader who takes
 # the shown numbers literally never overspends.
@@ -40,55 +41,102 @@ def remaining_amounts(budget: Budget, spent: Charge) -> dict[str, Fraction]:
     Returns
     -------
     dict of str to Fraction
-        "epsilon" and "delta" always, "rho" while a zCDP filter is unbroken.
+        "epsilon", of a question without a delta, and "delta" always; "rho" while a zCDP filter is
+        unbroken.
     """
-    largest = {"epsilon": Fraction(0), "delta": Fraction(0)}
+    largest = {"epsilon": largest_epsilon(budget, spent), "delta": Fraction(0)}
+    if spent == budget.zero() and isinstance(budget.loss(), Approx):
+        # The first charge may take the whole delta: the account then counts sums only.
+        largest["delta"] = _guarantee(budget)[1]
     for budget_filter, counts in zip(budget.filters, budget.remaining(spent), strict=True):
         if counts is None:
             continue
-        amounts = {
+        for count, (name, _, unit) in zip(counts, budget_filter.limits, strict=True):
+            if name in {"rho", "delta"}:
+                largest[name] = max(largest.get(name, Fraction(0)), count * unit)
+    return largest
+
+
+def largest_epsilon(budget: Budget, spent: Charge, delta: Fraction = Fraction(0)) -> Fraction:
+    """Compute the largest epsilon that one more purchase with this delta may cost.
+
+    A sum has room for what it has left. A rho has room for the largest epsilon whose Gaussian noise
+    costs no more: without a delta epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), else by the
+    conversion to which methods calibrate their noise.
+    """
+    largest = Fraction(0)
+    for budget_filter, counts in zip(budget.filters, budget.remaining(spent), strict=True):
+        if counts is None:
+            continue
+        left = {
             name: count * unit
             for count, (name, _, unit) in zip(counts, budget_filter.limits, strict=True)
         }
-        if "rho" in amounts:
-            # Pure epsilon costs epsilon^2 / 2 of rho (Bun & Steinke 2016, Proposition 1.4), so
-            # this is the largest epsilon, in whole units, with epsilon^2 <= 2 rho.
-            amounts["epsilon"] = isqrt(floor(2 * amounts["rho"] / EPSILON_UNIT**2)) * EPSILON_UNIT
-        for name, amount in amounts.items():
-            largest[name] = max(largest.get(name, Fraction(0)), amount)
+        if "rho" in left:
+            largest = max(largest, _epsilon_of_rho(left["rho"], delta))
+        elif "epsilon" in left and delta <= left.get("delta", 0):
+            largest = max(largest, left["epsilon"])
     return largest
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of_rho(rho: Fraction, delta: Fraction) -> Fraction:
+    if delta == 0 or rho == 0:
+        return isqrt(floor(2 * rho / EPSILON_UNIT**2)) * EPSILON_UNIT
+    epsilon = zcdp_to_approx(Zcdp(rho=rho), delta=delta).epsilon
+    epsilon = floor_units(epsilon, EPSILON_UNIT) * EPSILON_UNIT
+    # The conversion rounds up; at most a unit of epsilon is too much.
+    return epsilon if spendable_rho(epsilon=epsilon, delta=delta) <= rho else epsilon - EPSILON_UNIT
+
+
+def purchase_table(budget: Budget, spent: Charge) -> list[dict[str, str]]:
+    """List the largest epsilon of one more purchase at several deltas, rounded down.
+
+    The deltas are 0, a thousandth, a hundredth and a tenth of the budget's, and all that is left.
+    """
+    total_delta = _guarantee(budget)[1]
+    deltas = {Fraction(0), remaining_amounts(budget, spent)["delta"]} | {
+        floor_units(total_delta / share, DELTA_UNIT) * DELTA_UNIT for share in (1000, 100, 10)
+    }
+    return [
+        {"delta": _floored(delta), "epsilon": _floored(largest_epsilon(budget, spent, delta))}
+        for delta in sorted(deltas)
+    ]
 
 
 def describe_balance(budget: Budget, spent: Charge) -> str:
     """Describe what remains in one line, rounded down: 'epsilon 2.5 of 3 left, delta 1e-6'.
 
-    The delta is that of the budget until a question has used some of it; then it is the largest
-    delta that one more question may use.
+    The epsilon is what remains of the sum, so purchases and the line add up. Where Gaussian noise
+    may cost more than that, its largest epsilon follows, at a tenth of the budget's delta.
     """
-    remaining, (guarantee, full_delta) = remaining_amounts(budget, spent), _full_budget(budget)
-    sentence = f"epsilon {_floored(remaining['epsilon'])} of {_floored(guarantee.epsilon)} left"
-    if not isinstance(guarantee, Approx):
-        return sentence
-    if remaining["delta"] == full_delta:
-        return f"{sentence}, delta {_floored(guarantee.delta)}"
-    return f"{sentence}, delta {_floored(remaining['delta'])} of {_floored(guarantee.delta)} left"
+    guarantee, total_delta = _guarantee(budget)
+    remaining = remaining_amounts(budget, spent)
+    line = f"epsilon {_floored(remaining['epsilon'])} of {_floored(guarantee.epsilon)} left"
+    if not total_delta:
+        return line
+    if spent == budget.zero():
+        return f"{line}, delta {_floored(total_delta)}"
+    usual = floor_units(total_delta / 10, DELTA_UNIT) * DELTA_UNIT
+    with_delta = largest_epsilon(budget, spent, usual)
+    if with_delta > remaining["epsilon"]:
+        line += f" ({_floored(with_delta)} with delta {_floored(usual)})"
+    return f"{line}, delta {_floored(remaining['delta'])} left"
 
 
 @lru_cache(maxsize=256)
-def _full_budget(budget: Budget) -> tuple[Pure | Approx, Fraction]:
-    """The guarantee of a budget, and the largest delta of its first question.
-
-    Cached, because the conversion from zCDP searches for the best order.
-    """
-    return budget.loss(), remaining_amounts(budget, budget.zero())["delta"]
+def _guarantee(budget: Budget) -> tuple[Pure | Approx, Fraction]:
+    """The guarantee of a budget and its delta; cached, because a conversion searches an order."""
+    loss = budget.loss()
+    return loss, loss.delta if isinstance(loss, Approx) else Fraction(0)
 
 
-def describe_cost(event: Event) -> str:
-    """Describe the cost of an event: 'epsilon 0.3, delta 1e-6', or a rho for Gaussian noise."""
-    amounts = total(event, basic_price)
+def describe_cost(charged: Charged) -> str:
+    """Describe a cost: 'epsilon 0.3, delta 1e-6', or a rho for Gaussian noise without a pair."""
+    amounts = total(summed_event(charged), basic_price)
     name = "epsilon"
     if amounts is None:
-        amounts, name = total(event, zcdp.price) or (), "rho"
+        amounts, name = total(event_of(charged), zcdp.price) or (), "rho"
     return ", ".join(
         f"{quantity} {plain(amount, digits=_DIGITS, up=True)}"
         for quantity, amount in zip((name, "delta"), amounts, strict=False)
@@ -96,34 +144,39 @@ def describe_cost(event: Event) -> str:
     )
 
 
-def explain_shortage(budget: Budget, spent: Charge, event: Event) -> str:
-    """Explain why a budget cannot pay for an event, and what to do next."""
-    line = f"this asks {describe_cost(event)}, and there is {describe_balance(budget, spent)}."
-    needed, remaining = total(event, basic_price), remaining_amounts(budget, spent)
-    delta = Fraction(0) if needed is None else needed[1]
-    if (needed is None or delta) and not isinstance(_full_budget(budget)[0], Approx):
-        subject = "Gaussian noise" if needed is None else "It"
+def explain_shortage(budget: Budget, spent: Charge, charged: Charged) -> str:
+    """Explain why a budget cannot pay for a charge, and what to do next."""
+    line = f"this asks {describe_cost(charged)}, and there is {describe_balance(budget, spent)}."
+    pair, remaining = total(summed_event(charged), basic_price), remaining_amounts(budget, spent)
+    delta = Fraction(0) if pair is None else pair[1]
+    if (pair is None or delta) and not _guarantee(budget)[1]:
+        subject = "Gaussian noise" if pair is None else "It"
         return (
             f"{line} {subject} needs a delta, and this budget has none: ask without "
             f"{option('delta')} and {option('rho')}, or let its owner give it one, such as "
             f"{option('delta', 1e-6)} in 'sfumato ledger limit'."
         )
-    if needed is None and "rho" not in remaining:
+    if pair is None and "rho" not in remaining:
         return (
             f"{line} Gaussian noise is paid for with a rho, of which nothing is left since earlier "
             f"questions took more of it than there was: ask without {option('delta')} and "
             f"{option('rho')}, or ask its owner for budget."
         )
-    if delta > remaining["delta"]:
-        maximum = f"a delta of {_floored(remaining['delta'])}: give no more with {option('delta')}"
-    elif needed is None:
+    if pair is None:
         rho = remaining["rho"]
-        maximum = (
+        most = (
             f"a rho of {_floored(rho)}: give no more with {option('rho')}{_equivalent(budget, rho)}"
         )
+    elif isinstance(charged, Purchase) and (largest := largest_epsilon(budget, spent, delta)):
+        most = (
+            f"epsilon {_floored(largest)} with delta {_floored(delta)}: give no more with "
+            f"{option('epsilon')}"
+        )
+    elif delta:
+        most = f"a delta of {_floored(remaining['delta'])}: give no more with {option('delta')}"
     else:
         return f"{line} Ask for less with {option('epsilon')}, or ask its owner for budget."
-    return f"{line} One question may use at most {maximum}, or ask its owner for budget."
+    return f"{line} One question may use at most {most}, or ask its owner for budget."
 
 
 def _equivalent(budget: Budget, rho: Fraction) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sfumato import exact_numbers
 from sfumato.errors import ParameterError
+from sfumato.exact_numbers import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
 from sfumato.privacy.accounting.composition import basic_price, total
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def price(
     Parameters
     ----------
     epsilon, rho : number or text, optional
-        The loss. Read exactly: 0.1 and "1/10" are one tenth.
+        The loss. Read exactly: 0.1 and "1/10" are one tenth; then cut to whole units, so that
+        three thirds fit an epsilon of 1.
     delta : number or text
         The failure probability, from 0 to below 1.
     maximum : Fraction
@@ -92,8 +94,19 @@ def price(
         raise ParameterError(
             "options_conflict", "Give either epsilon or rho as the cost, and not both."
         )
+    # A budget counts whole units and rounds every cost up: an uncut third would cost a unit more.
+    rho_maximum = exact_numbers.rho_of(maximum)
     return Price(
-        epsilon=None if epsilon is None else exact_numbers.epsilon(epsilon, maximum=maximum),
-        rho=None if rho is None else exact_numbers.rho(rho, maximum=exact_numbers.rho_of(maximum)),
-        delta=exact_numbers.delta(delta),
+        epsilon=None
+        if epsilon is None
+        else whole_units(exact_numbers.epsilon(epsilon, maximum=maximum), EPSILON_UNIT),
+        rho=None
+        if rho is None
+        else whole_units(exact_numbers.rho(rho, maximum=rho_maximum), RHO_UNIT),
+        delta=whole_units(exact_numbers.delta(delta), DELTA_UNIT),
     )
+
+
+def whole_units(amount: Fraction, unit: Fraction) -> Fraction:
+    """Cut an amount to whole units of a budget."""
+    return exact_numbers.floor_units(amount, unit) * unit

@@ -15,7 +15,8 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 from sfumato.errors import CallerError, LedgerError, RefusedError, RolledBackError, SfumatoError
-from sfumato.privacy.accounting.events import to_record
+from sfumato.privacy.accounting.event_records import to_record
+from sfumato.privacy.accounting.purchase import event_of
 from sfumato.privacy.ledger import replay, rules
 from sfumato.privacy.ledger.chain import ChargeRequest, Draft, canonical, follows, utc_now
 from sfumato.privacy.ledger.commit import GroupCommit, Result, Ticket
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.filters import Budget, Charge
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.chain import Account, Entry, Key, Position, Reader, Store
     from sfumato.privacy.ledger.commit import OutsideHead
     from sfumato.privacy.ledger.records import BookState
@@ -120,14 +121,14 @@ class Ledger:
         """Give an account another budget, recorded with its operator; charges stay."""
 
         def operation(draft: Draft) -> Account:
-            earlier_events = replay.events_seen(draft).get(name, ())
-            return rules.set_limit(draft, name, budget, operator, earlier_events)
+            earlier_charges = replay.standing_charges(draft).get(name, ())
+            return rules.set_limit(draft, name, budget, operator, earlier_charges)
 
         return self._run(operation)
 
     def reserve(
         self,
-        event: Event,
+        event: Charged,
         *,
         accounts: Iterable[str],
         principal: str,
@@ -139,8 +140,9 @@ class Ledger:
 
         Parameters
         ----------
-        event : Event
-            The mechanisms that the answer will run.
+        event : Event or Purchase
+            The mechanisms that the answer will run, with the pair that was paid for them if there
+            is one.
         accounts : iterable of str
             The accounts to charge.
         principal, request_id : str
@@ -189,10 +191,10 @@ class Ledger:
             raise
         self._at_step("reserved")
         request = ChargeRequest(principal, request_id, body_digest, seq)
-        return Receipt(request, event, proof, self, flight)
+        return Receipt(request, event_of(event), proof, self, flight)
 
     def resume(
-        self, flight: Flight, event: Event, *, accounts: Iterable[str], body_digest: str
+        self, flight: Flight, event: Charged, *, accounts: Iterable[str], body_digest: str
     ) -> Receipt | None:
         """Resume the charge of a flight's earlier holder, if no entropy was drawn from it.
 
@@ -214,13 +216,18 @@ class Ledger:
             or set(accounts) - set(record["charges"])
         ):
             return None
-        return Receipt(request, event, entry.hash, self, flight)
+        return Receipt(request, event_of(event), entry.hash, self, flight)
 
     def void(self, receipt: Receipt) -> None:
         """Return a charge to the budget; only its holder can, and only before entropy was drawn."""
         # The stage moves first: even if the commit fails, no entropy can be drawn any more.
         receipt.advance(Stage.VOIDED, {Stage.RESERVED}, ledger=self)
-        self._run(lambda draft: rules.void(draft, receipt.request), receipt.request.key)
+        self._run(
+            lambda draft: rules.void(
+                draft, receipt.request, lambda: replay.standing_charges(draft)
+            ),
+            receipt.request.key,
+        )
 
     def store(
         self, receipt: Receipt, answer: bytes, *, consent: Mapping[str, int] | None = None
@@ -361,7 +368,9 @@ class Ledger:
                 if follows(writer, lost):
                     return
                 draft = Draft(writer, self._clock)
-                rules.acknowledge(draft, lost, operator, accounts or {}, replay.events_seen(draft))
+                rules.acknowledge(
+                    draft, lost, operator, accounts or {}, replay.standing_charges(draft)
+                )
                 writer.save(draft)
             self._head.write(draft.position)
 

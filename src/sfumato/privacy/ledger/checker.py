@@ -15,6 +15,7 @@ import json
 import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -84,6 +85,18 @@ class CheckedAccount:
         if (entry["limits"], entry["spent"]) != (self.limits, self.spent):
             raise ExportError(f"Entry {entry['seq']} does not follow from its budget.")
 
+    def count_sums_only(self, entry: dict[str, Any]) -> None:
+        """Give the whole guarantee to one sum, which only an account without charges may do."""
+        if self.events or self.spent != [[0] * len(limits or ()) for limits in self.limits]:
+            raise ExportError(f"Entry {entry['seq']} changes how a used account is counted.")
+        sums, concentrated = self.filters
+        delta = sum(Fraction(spec["delta"]) for spec in self.filters)
+        delta += Fraction(concentrated["conversion_delta"])
+        whole = {"kind": "approx", "epsilon": sums["epsilon"], "delta": str(delta)}
+        if entry["budget"]["filters"] != [whole] or sums["kind"] != "approx":
+            raise ExportError(f"Entry {entry['seq']} changes the guarantee of an account.")
+        self.limit(entry)
+
     def spend(self, event: dict[str, Any]) -> Amount:
         """Add the cost of an event, and return it."""
         charge = [
@@ -92,6 +105,16 @@ class CheckedAccount:
         ]
         self.spent = _cap(_combine(self.spent, charge, 1), self.limits)
         return charge
+
+    def void(self, event: dict[str, Any], charge: Amount, *, recounts: bool) -> None:
+        """Return a charge. Older entries leave a broken filter broken; newer ones recount it."""
+        self.events.remove(event)
+        if not recounts or None not in self.spent:
+            self.spent = _combine(self.spent, charge, -1)
+            return
+        self.spent = [[0] * len(limits or ()) for limits in self.limits]
+        for standing in self.events:
+            self.spend(standing)
 
 
 def _apply(
@@ -102,6 +125,8 @@ def _apply(
         if (kind == "account") == (entry["account"] in accounts):
             raise ExportError(f"Entry {entry['seq']} opens an account twice or never.")
         accounts.setdefault(entry["account"], CheckedAccount()).limit(entry)
+    elif kind == "sums":
+        accounts[entry["account"]].count_sums_only(entry)
     elif kind in {"charge", "burn"}:
         for name, charge in entry["charges"].items():
             if accounts[name].spend(entry["event"]) != charge:
@@ -112,26 +137,72 @@ def _apply(
         if kind == "charge":
             pending[entry["seq"]] = entry
     elif kind in {"void", "answer"}:
-        if entry["charge"] not in pending:
-            raise ExportError(f"Entry {entry['seq']} closes a charge that is not open.")
-        charged = pending.pop(entry["charge"])
-        for name, charge in charged["charges"].items() if kind == "void" else ():
-            accounts[name].spent = _combine(accounts[name].spent, charge, -1)
-            accounts[name].events.remove(charged["event"])
+        _close(entry, accounts, pending)
     elif kind not in {"genesis", "dataset", "record", "rollback"}:
         raise ExportError(f"Entry {entry['seq']} is of the unknown kind {kind!r}.")
+
+
+def _close(
+    entry: dict[str, Any], accounts: dict[str, CheckedAccount], pending: dict[int, dict[str, Any]]
+) -> None:
+    """Close an open charge: by its answer, or by returning it."""
+    if entry["charge"] not in pending:
+        raise ExportError(f"Entry {entry['seq']} closes a charge that is not open.")
+    charged = pending.pop(entry["charge"])
+    if entry["kind"] == "answer":
+        return
+    for name, charge in charged["charges"].items():
+        accounts[name].void(charged["event"], charge, recounts="spent" in entry)
+    if "spent" in entry:
+        spent = {name: accounts[name].spent for name in charged["charges"]}
+        if entry["spent"] != spent:
+            raise ExportError(f"Entry {entry['seq']} returns something else.")
 
 
 def _units(
     spec: dict[str, str], event: dict[str, Any], limit: list[int] | None
 ) -> list[int] | None:
     """The units that an event costs in a filter, rounded up; None if they exceed the limit."""
+    if event["kind"] == "purchase":
+        _prove(json.dumps(event, sort_keys=True))
+        sums = spec["kind"] in {"pure", "approx"}
+        pair = {"kind": "approx", "epsilon": event["epsilon"], "delta": event["delta"]}
+        event = pair if sums else event["event"]
     costs = _costs(spec, event)
     names = QUANTITIES[spec["kind"]]
     if costs is None:
         return None
     units = [-(-cost * PER_UNIT[name] // 1) for cost, name in zip(costs, names, strict=True)]
     return None if any(x > y for x, y in zip(units, limit or (), strict=True)) else units
+
+
+@lru_cache(maxsize=4096)
+def _prove(purchase: str) -> None:
+    """Check that the event of a purchase keeps its pair, by sums or by zCDP."""
+    record = json.loads(purchase)
+    epsilon, delta = Fraction(record["epsilon"]), Fraction(record["delta"])
+    sums = _costs({"kind": "approx"}, record["event"])
+    if sums is not None and sums[0] <= epsilon and sums[1] <= delta:
+        return
+    rho, spent = _costs({"kind": "zcdp"}, record["event"]) or (Fraction(0), Fraction(1))
+    if rho <= 0 or spent + _zcdp_delta(rho, epsilon) > delta:
+        raise ExportError("A purchase states a pair that its event does not keep.")
+
+
+def _zcdp_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """The delta of zCDP at an epsilon, to 60 digits (Canonne, Kamath & Steinke 2020, Prop. 12).
+
+    Any order above 1 gives a bound; the best one lies where the derivative in the order vanishes.
+    """
+    with localcontext(prec=60):
+        r, e = (Decimal(x.numerator) / x.denominator for x in (rho, epsilon))
+        low, high = Decimal("1e-30"), Decimal("1e30")
+        for _ in range(200):  # halves the ratio of the bracket's ends
+            excess = (low * high).sqrt()
+            slope = r * (2 * excess + 1) + (excess / (1 + excess)).ln() - e
+            low, high = (low, excess) if slope > 0 else (excess, high)
+        exponent = high * (r * (1 + high) - e + (high / (1 + high)).ln()) - (1 + high).ln()
+        return Fraction(min(exponent.exp(), Decimal(1)))
 
 
 def _costs(spec: dict[str, str], event: dict[str, Any]) -> list[Fraction] | None:

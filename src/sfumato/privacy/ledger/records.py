@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import ParameterError
 from sfumato.privacy.ledger import rules
 from sfumato.privacy.ledger.chain import ORIGIN, Position, canonical, link
-from sfumato.privacy.ledger.replay import events_seen
+from sfumato.privacy.ledger.replay import standing_charges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -135,9 +135,9 @@ def amend(
     opened = {name: budget for name, budget in amendment.budgets.items() if name not in accounts}
     for name in opened:
         rules.check_opening(draft, name)
-    earlier_events = events_seen(draft) if limits else {}
+    earlier_charges = standing_charges(draft) if limits else {}
     planned = [
-        rules.planned_limit(draft, name, budget, earlier_events.get(name, ()))
+        rules.planned_limit(draft, name, budget, earlier_charges.get(name, ()))
         for name, budget in limits.items()
     ]
     # All checks are done: from here on nothing may be refused, or the amendment would be partial.

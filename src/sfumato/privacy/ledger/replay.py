@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError
-from sfumato.privacy.accounting.events import from_record
+from sfumato.privacy.accounting.event_records import from_record
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import FORMAT, ORIGIN, Position, canonical, digest, link
 from sfumato.privacy.ledger.large_answers import is_reference
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
-    from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.filters import Charge
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.chain import Draft, Entry, Reader
     from sfumato.privacy.ledger.large_answers import AnswerFiles
 
@@ -146,6 +146,18 @@ def _limit(state: _Replay, record: EntryRecord, _body: str) -> None:
         raise ValueError("what it says was spent is not what its events cost")
 
 
+def _sums(state: _Replay, record: EntryRecord, _body: str) -> None:
+    balance = state.balances[record["account"]]
+    usual = _budget(balance.budget)
+    # The switch must precede every output, or two filters would each have the whole delta.
+    if balance.spent != _as_lists(usual.zero()) or any(balance.events.values()):
+        raise ValueError("it changes how a used account is counted")
+    sums = usual.sums_only()
+    if sums is None or record["budget"] != sums.to_record():
+        raise ValueError("it changes the guarantee of an account")
+    _limit(state, record, _body)
+
+
 def _dataset(state: _Replay, record: EntryRecord, _body: str) -> None:
     if record["dataset"] in state.datasets:
         raise ValueError("it attaches a data set again")
@@ -178,8 +190,20 @@ def _void(state: _Replay, record: EntryRecord, _body: str) -> None:
     charged = json.loads(body)
     event = canonical(charged["event"])
     for name, charge in charged["charges"].items():
-        state.balances[name].give_back(charge)
-        state.balances[name].events[event] -= 1
+        balance = state.balances[name]
+        balance.events[event] -= 1
+        is_broken = None in balance.spent
+        balance.give_back(charge)
+        # Entries of earlier versions do not state what is spent; there a broken filter stays so.
+        if "spent" not in record:
+            continue
+        if is_broken:
+            recounted = recount(_budget(balance.budget), _decoded_events(balance.events))
+            balance.spent = _as_lists(recounted)
+        if record["spent"].get(name) != balance.spent:
+            raise ValueError("what it says was spent is not what its events cost")
+    if record.get("spent", charged["charges"]).keys() != charged["charges"].keys():
+        raise ValueError("it states other accounts than it returns to")
 
 
 def _answer(state: _Replay, record: EntryRecord, _body: str) -> None:
@@ -203,6 +227,7 @@ _APPLY = {
     "genesis": _genesis,
     "account": _account,
     "limit": _limit,
+    "sums": _sums,
     "dataset": _dataset,
     "charge": _charge,
     "burn": _burn,
@@ -224,7 +249,7 @@ def _budget(text: str) -> Budget:
     return Budget.from_record(json.loads(text))
 
 
-def _decoded_events(events: Counter[str]) -> Iterable[tuple[Event, int]]:
+def _decoded_events(events: Counter[str]) -> Iterable[tuple[Charged, int]]:
     return [(from_record(json.loads(text)), times) for text, times in events.items() if times]
 
 
@@ -233,8 +258,8 @@ def _as_lists(charge: Charge) -> list[list[int] | None]:
     return [None if units is None else list(units) for units in charge]
 
 
-def events_seen(draft: Draft) -> dict[str, Iterable[tuple[Event, int]]]:
-    """Every account's events that were charged and not voided, from a full replay of the chain.
+def standing_charges(draft: Draft) -> dict[str, Iterable[tuple[Charged, int]]]:
+    """Every account's charges that were not voided, from a full replay of the chain.
 
     The chain is verified: recounting a budget from a forged entry could return spent budget.
     """

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, CallerError, LedgerError, ParameterError
 from sfumato.privacy.accounting.balance import explain_shortage
-from sfumato.privacy.accounting.events import ApproxEvent, Event, PureEvent, to_record
+from sfumato.privacy.accounting.event_records import from_record, to_record
+from sfumato.privacy.accounting.events import ApproxEvent, Event, PureEvent
 from sfumato.privacy.accounting.filters import Budget, Charge, charge_from_record
 from sfumato.privacy.accounting.losses import Approx
 from sfumato.privacy.ledger.chain import (
@@ -30,8 +31,9 @@ from sfumato.privacy.ledger.chain import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.chain import Reader
 
 _LONGEST_NAME = 200
@@ -42,7 +44,8 @@ def open_account(draft: Draft, name: str, budget: Budget, parent: str | None) ->
     check_name(name, "account")
     account = draft.account(name)
     if account is not None:
-        if (account.parent, account.budget) != (parent, budget):
+        # By the guarantee: the share of sums may differ, and an account may count sums only.
+        if (account.parent, account.budget.loss()) != (parent, budget.loss()):
             raise ParameterError(
                 "name_taken",
                 f"Account {name!r} already exists with another budget or parent.",
@@ -104,19 +107,19 @@ def set_limit(
     name: str,
     budget: Budget,
     operator: str,
-    earlier_events: Iterable[tuple[Event, int]],
+    earlier_charges: Iterable[tuple[Charged, int]],
 ) -> Account:
-    """Give an account another budget, charged again with every earlier event."""
+    """Give an account another budget, charged again with every standing charge."""
     check_name(operator, "operator")
     return write_limit(
-        draft, *planned_limit(draft, name, budget, earlier_events), operator=operator
+        draft, *planned_limit(draft, name, budget, earlier_charges), operator=operator
     )
 
 
 def planned_limit(
-    draft: Draft, name: str, budget: Budget, earlier_events: Iterable[tuple[Event, int]]
+    draft: Draft, name: str, budget: Budget, earlier_charges: Iterable[tuple[Charged, int]]
 ) -> tuple[Account, Budget, Charge]:
-    """Check a new budget; return the account, the budget and what earlier events spend of it.
+    """Check a new budget; return the account, the budget and what earlier charges spend of it.
 
     Raises
     ------
@@ -130,7 +133,7 @@ def planned_limit(
     for child in draft.all_accounts():
         if child.parent == name:
             _check_within_parent(child.name, child.budget, name, budget)
-    spent = recount(budget, earlier_events)
+    spent = recount(budget, earlier_charges)
     if all(units is None for units in spent):
         raise ParameterError(
             "budget_out_of_range",
@@ -159,7 +162,7 @@ def write_limit(
 
 def reserve(
     draft: Draft,
-    event: Event,
+    event: Charged,
     record: dict[str, object],
     accounts: Iterable[str],
     *,
@@ -168,7 +171,7 @@ def reserve(
     body_digest: str,
     mark: str | None = None,
 ) -> int:
-    """Charge an event to accounts and all their ancestors, all or none; return the entry number."""
+    """Charge accounts and all their ancestors, all or none; return the entry number."""
     names = sorted(set(accounts))
     if not names:
         raise ParameterError("parameter_missing", "A charge must name at least one account.")
@@ -176,16 +179,19 @@ def reserve(
     earlier = draft.request((principal, request_id))
     if earlier is not None:
         raise _refuse_repetition(earlier, body_digest)
-    # All accounts are checked before the entry is written: all are charged, or none.
-    charges: dict[str, Charge] = {}
-    charged: dict[str, Account] = {}
-    for account in _with_ancestors(draft, names):
-        charge = cost(account.budget, event)
-        spent = account.budget.add(account.spent, charge)
-        if all(units is None for units in spent):
+    # All accounts are checked before any entry is written: all are charged, or none.
+    before = with_ancestors(names, lambda name: known(draft, name))
+    after: dict[str, Account] = {}
+    for account in before:
+        charged = charge_account(account, event)
+        if charged is None:
             raise exhausted(account, event, own=account.name in names)
-        charges[account.name] = charge
-        charged[account.name] = replace(account, spent=spent)
+        after[account.name] = charged
+    for account in before:
+        charged = after[account.name]
+        if charged.budget != account.budget:
+            _write_sums(draft, charged)
+    charges = {name: cost(charged.budget, event) for name, charged in after.items()}
     flight = {} if mark is None else {"flight": mark}
     seq = draft.append(
         "charge",
@@ -196,20 +202,76 @@ def reserve(
         principal=principal,
         request=request_id,
     )
-    draft.accounts.update(charged)
+    draft.accounts.update(after)
     draft.requests[principal, request_id] = ChargeRequest(principal, request_id, body_digest, seq)
     return seq
 
 
-def void(draft: Draft, request: ChargeRequest) -> None:
-    """Return a charge to its accounts, if it is still the open charge that its holder reserved."""
+def charge_account(account: Account, charged: Charged) -> Account | None:
+    """The account after a charge, or None if its budget does not hold it.
+
+    One decision for every preview and for the charge itself. An account from which nothing was
+    spent gives its whole delta to sums where its usual budget would refuse the charge: that choice
+    comes before every output, so that no two filters share the delta.
+    """
+    budget = account.budget
+    spent = budget.add(account.spent, cost(budget, charged))
+    if any(units is not None for units in spent):
+        return replace(account, spent=spent)
+    sums = budget.sums_only()
+    if sums is not None and account.spent == budget.zero():
+        spent = sums.add(sums.zero(), cost(sums, charged))
+        if any(units is not None for units in spent):
+            return replace(account, budget=sums, spent=spent)
+    return None
+
+
+def _write_sums(draft: Draft, account: Account) -> None:
+    """Note that an account from which nothing was spent counts by sums only from now on."""
+    budget = account.budget
+    draft.append(
+        "sums",
+        account=account.name,
+        budget=budget.to_record(),
+        limits=budget.limits(),
+        spent=budget.zero(),
+    )
+
+
+def void(
+    draft: Draft,
+    request: ChargeRequest,
+    standing_charges: Callable[[], Mapping[str, Iterable[tuple[Charged, int]]]],
+) -> None:
+    """Return a charge to its accounts, if it is still the open charge that its holder reserved.
+
+    `standing_charges` reads every account's charges from the whole chain. It is called only where
+    a filter is broken: without this charge, the others may be within its limit again.
+    """
     _check_open(draft, request)
     charges = charges_of(draft, request.charge)
-    draft.append("void", charge=request.charge)
-    for name, charge in charges.items():
-        account = known(draft, name)
-        draft.accounts[name] = replace(account, spent=give_back(account.spent, charge))
+    accounts = [known(draft, name) for name in charges]
+    is_broken = any(None in account.spent for account in accounts)
+    standing = standing_charges() if is_broken else {}
+    voided = from_record(json.loads(linked(draft, request.charge).body)["event"])
+    spent: dict[str, Charge] = {}
+    for account in accounts:
+        if None in account.spent:
+            others = _without(standing[account.name], voided)
+            spent[account.name] = recount(account.budget, others)
+        else:
+            spent[account.name] = give_back(account.spent, charges[account.name])
+    draft.append("void", charge=request.charge, spent=spent)
+    for account in accounts:
+        draft.accounts[account.name] = replace(account, spent=spent[account.name])
     draft.requests[request.key] = None
+
+
+def _without(
+    charges: Iterable[tuple[Charged, int]], voided: Charged
+) -> Iterable[tuple[Charged, int]]:
+    """The charges, one time fewer for the voided one."""
+    return ((charged, times - (charged == voided)) for charged, times in charges)
 
 
 def store(
@@ -240,7 +302,7 @@ def acknowledge(
     lost: Position | None,
     operator: str,
     declared: Mapping[str, Budget],
-    earlier_events: Mapping[str, Iterable[tuple[Event, int]]],
+    earlier_charges: Mapping[str, Iterable[tuple[Charged, int]]],
 ) -> None:
     """Charge every account, stored or declared, with its whole guarantee.
 
@@ -258,7 +320,7 @@ def acknowledge(
         account = stored_accounts.get(name) or _open(draft, name, declared[name], None)
         stored_budget, budget = account.budget, declared.get(name, account.budget)
         if budget != stored_budget:
-            spent = recount(budget, earlier_events.get(name, ()))
+            spent = recount(budget, earlier_charges.get(name, ()))
             account = write_limit(draft, account, budget, spent, operator=operator)
         _burn(draft, account, [stored_budget, budget])
 
@@ -278,22 +340,24 @@ def _burn(draft: Draft, account: Account, guarantees: Iterable[Budget]) -> Accou
     return draft.accounts[account.name]
 
 
-def recount(budget: Budget, events: Iterable[tuple[Event, int]]) -> Charge:
-    """Compute what events, each with its number of repetitions, spend of a budget."""
+def recount(budget: Budget, charges: Iterable[tuple[Charged, int]]) -> Charge:
+    """Compute what charges, each with its number of repetitions, spend of a budget."""
     spent = budget.zero()
-    for event, times in events:
+    for charged, times in charges:
+        if times == 0:  # it would still break a filter that cannot express it
+            continue
         charge = tuple(
             None if units is None else tuple(times * unit_count for unit_count in units)
-            for units in cost(budget, event)
+            for units in cost(budget, charged)
         )
         spent = budget.add(spent, charge)
     return spent
 
 
 @lru_cache(maxsize=4096)
-def cost(budget: Budget, event: Event) -> Charge:
-    """The cost of an event, cached: the same few questions repeat."""
-    return budget.charge(event)
+def cost(budget: Budget, charged: Charged) -> Charge:
+    """The cost of a charge, cached: the same few questions repeat."""
+    return budget.charge(charged)
 
 
 def give_back(spent: Charge, charge: Charge) -> Charge:
@@ -413,21 +477,22 @@ def _check_within_parent(
         )
 
 
-def _with_ancestors(draft: Draft, names: Iterable[str]) -> list[Account]:
+def with_ancestors(names: Iterable[str], find: Callable[[str], Account]) -> list[Account]:
+    """The named accounts and every account above them, each once: all of them pay."""
     accounts: dict[str, Account] = {}
     for name in names:
         current: str | None = name
         while current is not None and current not in accounts:
-            accounts[current] = known(draft, current)
+            accounts[current] = find(current)
             current = accounts[current].parent
     return list(accounts.values())
 
 
-def exhausted(account: Account, event: Event, *, own: bool) -> BudgetError:
+def exhausted(account: Account, charged: Charged, *, own: bool) -> BudgetError:
     """The error for a charge that exceeds the remaining budget."""
     # The balance of a shared budget would reveal what other principals spent.
     remedy = (
-        explain_shortage(account.budget, account.spent, event)
+        explain_shortage(account.budget, account.spent, charged)
         if own
         else "ask its owner for budget."
     )

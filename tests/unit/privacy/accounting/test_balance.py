@@ -17,19 +17,20 @@ from sfumato.privacy.accounting.balance import (
 from sfumato.privacy.accounting.events import (
     ApproxEvent,
     ConcentratedEvent,
-    Event,
     GaussianNoise,
     PureEvent,
 )
 from sfumato.privacy.accounting.filters import Budget, Charge
+from sfumato.privacy.accounting.losses import spendable_rho
 from sfumato.privacy.accounting.price import price
+from sfumato.privacy.accounting.purchase import Charged, Purchase
 from sfumato.privacy.mechanisms.spending import spendings
 
 PURE = Budget.for_epsilon_delta(epsilon=3)
 BOTH = Budget.for_epsilon_delta(epsilon=3, delta="1e-6")
 
 
-def spent(budget: Budget, *events: Event) -> Charge:
+def spent(budget: Budget, *events: Charged) -> Charge:
     found = budget.zero()
     for event in events:
         found = budget.add(found, budget.charge(event))
@@ -44,6 +45,12 @@ def approx(epsilon: str, delta: str) -> ApproxEvent:
     return ApproxEvent(epsilon=Fraction(epsilon), delta=Fraction(delta))
 
 
+def bought(epsilon: str, delta: str) -> Purchase:
+    rho = spendable_rho(epsilon=Fraction(epsilon), delta=Fraction(delta))
+    event = ConcentratedEvent(rho=rho)
+    return Purchase(event=event, epsilon=Fraction(epsilon), delta=Fraction(delta))
+
+
 def gaussian(rho: str) -> GaussianNoise:
     return GaussianNoise(variance=1 / (2 * Fraction(rho)), l2_sensitivity_squared=Fraction(1))
 
@@ -54,11 +61,17 @@ def gaussian(rho: str) -> GaussianNoise:
         (PURE, (), "epsilon 3 of 3 left"),
         (PURE, (pure("0.1"), pure("0.2")), "epsilon 2.7 of 3 left"),
         (PURE, (pure("1/3"),), "epsilon 2.66666 of 3 left"),
-        (BOTH, (pure("0.5"),), "epsilon 2.5 of 3 left, delta 1e-6"),
-        (BOTH, (approx("0.5", "1e-7"),), "epsilon 2.5 of 3 left, delta 4e-7 of 1e-6 left"),
+        (BOTH, (), "epsilon 3 of 3 left, delta 1e-6"),
+        (BOTH, (pure("0.5"),), "epsilon 2.5 of 3 left, delta 9e-7 left"),
+        (BOTH, (approx("0.5", "1e-7"),), "epsilon 2.5 of 3 left, delta 8e-7 left"),
+        (
+            BOTH,
+            (bought("1", "1e-7"),),
+            "epsilon 2 of 3 left (2.70839 with delta 1e-7), delta 8e-7 left",
+        ),
     ],
 )
-def test_what_is_left_is_one_line(budget: Budget, events: tuple[Event, ...], line: str) -> None:
+def test_what_is_left_is_one_line(budget: Budget, events: tuple[Charged, ...], line: str) -> None:
     assert describe_balance(budget, spent(budget, *events)) == line
 
 
@@ -93,12 +106,18 @@ def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
             ("asks epsilon 1, delta 1e-6", "needs a delta", "delta=1e-6"),
         ),
         (PURE, gaussian("0.1"), ("asks rho 0.1", "needs a delta")),
-        (BOTH, approx("1", "1e-6"), ("at most a delta of 5e-7", "delta=")),
+        (BOTH, approx("4", "1e-7"), ("at most a delta of 1e-6", "delta=")),
+        (BOTH, approx("1", "1e-5"), ("at most a delta of 1e-6", "delta=")),
+        (
+            BOTH,
+            bought("4", "1e-7"),
+            ("asks epsilon 4,", "at most epsilon 3 with delta 1e-7"),
+        ),
         (BOTH, gaussian("1"), ("asks rho 1,", "at most a rho of 0.1", "rho=")),
     ],
 )
 def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
-    budget: Budget, event: Event, said: tuple[str, ...]
+    budget: Budget, event: Charged, said: tuple[str, ...]
 ) -> None:
     told = spell(explain_shortage(budget, budget.zero(), event), as_keyword)
     assert all(one in told for one in said), told

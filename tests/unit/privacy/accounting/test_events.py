@@ -11,6 +11,7 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
+from sfumato.privacy.accounting.event_records import from_record, to_record
 from sfumato.privacy.accounting.events import (
     ApproxEvent,
     Composed,
@@ -24,8 +25,6 @@ from sfumato.privacy.accounting.events import (
     RandomizedResponseEvent,
     Repeated,
     ThresholdKeysEvent,
-    from_record,
-    to_record,
 )
 
 THIRD = Fraction(1, 3)

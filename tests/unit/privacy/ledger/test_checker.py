@@ -27,9 +27,9 @@ def test_it_imports_nothing_of_ours_and_is_short() -> None:
     } | {
         str(node.module) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)
     }
-    plain = {"hashlib", "json", "sys", "fractions", "decimal"}
+    plain = {"hashlib", "json", "sys", "fractions", "decimal", "functools"}
     assert modules <= {*plain, "__future__", "typing", "collections.abc"}
-    assert len(source.splitlines()) <= 220
+    assert len(source.splitlines()) <= 300
 
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from sfumato.methods.query.answer.question import Question, prepare, run_finish
 from sfumato.methods.query.plan import Function, Measure
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_guarantee
-from sfumato.privacy.accounting.events import from_record, to_record
+from sfumato.privacy.accounting.event_records import from_record, to_record
 from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.testing.entropy import SeededEntropy
