@@ -182,8 +182,8 @@ def test_every_level_costs_its_share_once_for_all_of_its_nodes() -> None:
         assert isinstance(learner, GreedyTree)
         above = SplitTrees(learner.space, np.array([[0, 2, 1]]), np.array([[1, 0, 1]]))
         sides = [level_scores(learner, rows, above) for rows in (before, after)]
-        paid = float(learner.choices.choice.epsilon)
-        losses.append(choice_loss(learner.choices.choice, *sides))
+        paid = float(learner.choices.epsilon)
+        losses.append(choice_loss(learner.choices, *sides))
         assert losses[-1] <= paid * (1 + 1e-9)
     assert max(losses) > 0.1  # the pairs can tell
 

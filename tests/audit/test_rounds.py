@@ -16,7 +16,7 @@ from tests.unit.methods.learn.learnt import dataset, features, people, planned
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Rows
 from sfumato.methods.learn.features import GRID, FeatureSpace
-from sfumato.methods.learn.kmeans import count_weight, moved
+from sfumato.methods.learn.kmeans import count_weight, update_centres
 from sfumato.methods.learn.rounds import (
     GriddedRows,
     OffsetRound,
@@ -56,7 +56,7 @@ def _told(more: Any) -> Any:
     with closing(open_duckdb(people(cells))) as engine:
         expressions = FeatureSpace(features(WIDTH)).expressions()
         rows = GriddedRows(dataset(learning, engine), expressions, WIDTH)
-        return rows.tell(CENTRES, REACH, group, layers)
+        return rows.group_sums(CENTRES, REACH, group, layers)
 
 
 ALONE, WITHOUT = _told([[1.0, 1.0]]), _told([])
@@ -130,7 +130,7 @@ def test_no_case_asks_whether_a_cluster_is_empty(*, twin: bool) -> None:
                 stays.append(1)
                 continue
             both = np.array([np.zeros(WIDTH), offsets])
-            after = moved(places, many, both, one.sum_sd)
+            after = update_centres(places, many, both, one.sum_sd)
             stays.append(int((after[1] == places[1]).all()))
         return np.array(stays)
 

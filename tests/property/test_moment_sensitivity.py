@@ -169,8 +169,8 @@ def test_planted_mistakes_are_found() -> None:
         assert farthest(unit, None, seed=3)[0] > 1
 
 
-def _unshrunk(size: int, _norm: int, *, others: int = 0) -> Any:
-    return [{f"sf_c{at}": row_sums.coordinate(at) for at in range(size + others)}]
+def _unshrunk(size: int, _norm: int, *, scaled_along: int = 0) -> Any:
+    return [{f"sf_c{at}": row_sums.coordinate(at) for at in range(size + scaled_along)}]
 
 
 def _in_full(rows: Any, _unit: Unit) -> Any:

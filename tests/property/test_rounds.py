@@ -17,7 +17,7 @@ from sfumato.data.engines.sources import open_duckdb
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.features import GRID, FeatureSpace
-from sfumato.methods.learn.perceptron import mistakes
+from sfumato.methods.learn.perceptron import sum_mistakes
 from sfumato.methods.learn.rounds import (
     GriddedRows,
     nearest_layers,
@@ -41,7 +41,7 @@ LINE = np.array([700, -1024, 300])
 
 def _around(rows: GriddedRows) -> Any:
     layers, group = nearest_layers(CENTRES)
-    return rows.tell(CENTRES, REACH, group, layers)
+    return rows.group_sums(CENTRES, REACH, group, layers)
 
 
 def _products(rows: GriddedRows) -> Any:
@@ -52,7 +52,7 @@ def _products(rows: GriddedRows) -> Any:
 
 def _mistakes(rows: GriddedRows) -> Any:
     wide = [*rows.expressions[:2], literal(400), rows.expressions[2]]
-    return mistakes(GriddedRows(rows.data, wide, 3), np.array([10, -20, 0]), LINE, REACH)
+    return sum_mistakes(GriddedRows(rows.data, wide, 3), np.array([10, -20, 0]), LINE, REACH)
 
 
 Figures = dict[str, np.ndarray[Any, Any]]

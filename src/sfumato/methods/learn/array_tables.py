@@ -1,7 +1,7 @@
-"""Arrays and tables in memory as tables with a schema: what is declared is given, never looked up.
+"""Arrays and tables in memory as tables with a schema, for the scikit-learn estimators.
 
-Nothing here looks at a value: bounds and classes that are not declared are refused, whatever the
-rows hold, and a class that is not declared is a missing one.
+Bounds and classes come from the caller and are never taken from the rows: undeclared ones are
+refused, whatever the rows hold, and an undeclared class counts as missing.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _WRITE = "Write bounds=(0, 100) for all of them, or bounds=[(0, 100), (1, 5)], o
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """The features of a table in memory, each with what is declared of it."""
+    """The features of a table in memory, each with its declared domain."""
 
     names: tuple[str, ...]
     domains: tuple[Bounds | Values, ...]
 
     @classmethod
     def of(cls, rows: object, bounds: object) -> DeclaredTable:
-        """The features of an array or a table, by its shape and names alone, with their bounds."""
+        """Read names and shape of an array or a table, and match them with declared bounds."""
         names = _names(rows)
         return cls(names, _domains(names, bounds))
 
     def read(self, rows: object) -> pa.Table:
-        """The features of rows as a table; a value that is no number or text is a missing one."""
+        """The features of rows as a table; unreadable values become missing."""
         arrays = _arrays(rows, self.names)
-        read = (_read(one, domain) for one, domain in zip(arrays, self.domains, strict=True))
-        return pa.table(list(read), names=list(self.names))
+        columns = list(map(_read_column, arrays, self.domains))
+        return pa.table(columns, names=list(self.names))
 
     def schema(self, target: Column | None, rows: int | None) -> Schema:
-        """What is declared of all columns, and of their number of rows where that is public."""
+        """The schema of features and target; `rows` is the number of rows, if that is public."""
         columns = [
             Column(name, Kind.TEXT if isinstance(domain, Values) else Kind.REAL, domain=domain)
             for name, domain in zip(self.names, self.domains, strict=True)
@@ -62,7 +62,7 @@ class DeclaredTable:
 
     @property
     def target(self) -> str:
-        """A name for the target that no feature has."""
+        """A name for the target that differs from every feature."""
         name = _TARGET
         while name in self.names:
             name += "_"
@@ -70,7 +70,7 @@ class DeclaredTable:
 
 
 def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[Any, ...]]:
-    """The column of a class, by numbers, and the classes in the order of their numbers: sorted."""
+    """The column of class numbers, and the sorted classes that these numbers stand for."""
     listed = () if classes is None else tuple(np.sort(np.asarray(classes)).tolist())
     if not listed or len(set(listed)) < len(listed):
         raise ParameterError(
@@ -82,14 +82,14 @@ def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[An
 
 
 def class_numbers(y: object, classes: Sequence[Any]) -> pa.Array:
-    """Each row's class by its number; one that is not declared is missing."""
-    numbers = {one: place for place, one in enumerate(classes)}
-    told = np.asarray(y).ravel().tolist()
-    return pa.array([numbers.get(one) for one in told], pa.int64())
+    """The class number of each row; missing for an undeclared class."""
+    numbers = {value: number for number, value in enumerate(classes)}
+    values = np.asarray(y).ravel().tolist()
+    return pa.array([numbers.get(value) for value in values], pa.int64())
 
 
 def number_column(name: str, bounds: object) -> Column:
-    """The column of a number, by its declared bounds."""
+    """The column of a numeric target with declared bounds."""
     if bounds is None:
         raise ParameterError(
             "bounds_missing",
@@ -103,12 +103,14 @@ def number_column(name: str, bounds: object) -> Column:
 
 
 def numbers(y: object) -> pa.Array:
-    """Each row's number; what is none is missing."""
-    return _read(pa.array(np.asarray(y, dtype=np.float64).ravel()), Bounds(Decimal(0), Decimal(1)))
+    """The number of each row; missing if it is NaN or infinite."""
+    return _read_column(
+        pa.array(np.asarray(y, dtype=np.float64).ravel()), Bounds(Decimal(0), Decimal(1))
+    )
 
 
 def _names(rows: object) -> tuple[str, ...]:
-    """The names of features; those of an array are x0, x1, ..."""
+    """The names of the features; those of an array are x0, x1, ..."""
     if _is_array(rows):
         shape = np.shape(np.asarray(rows))
         if len(shape) != 2 or not shape[1]:
@@ -117,14 +119,14 @@ def _names(rows: object) -> tuple[str, ...]:
                 f"Rows to learn from are an array of two dimensions, not of the shape {shape}. "
                 "Write X.reshape(-1, 1) for a single feature.",
             )
-        return tuple(f"x{place}" for place in range(shape[1]))
+        return tuple(f"x{index}" for index in range(shape[1]))
     return tuple(arrow_table(rows).column_names)
 
 
 def _arrays(rows: object, names: Sequence[str]) -> list[Any]:
     if not _is_array(rows):
         table = arrow_table(rows)
-        missing = [one for one in names if one not in table.column_names]
+        missing = [name for name in names if name not in table.column_names]
         if missing:
             raise ParameterError(
                 "column_unknown",
@@ -147,12 +149,12 @@ def _is_array(rows: object) -> bool:
     return not hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, Mapping)
 
 
-def _read(column: Any, domain: Bounds | Values) -> pa.Array:
-    """A column of the declared kind; NaN, infinities and what cannot be read are missing."""
+def _read_column(column: Any, domain: Bounds | Values) -> pa.Array:
+    """A column as texts or numbers; NaN and infinities become missing."""
     if isinstance(domain, Values):
         return pc.cast(column, pa.string())
-    told = pc.cast(column, pa.float64(), safe=False)
-    return pc.if_else(pc.is_finite(told), told, pa.scalar(None, pa.float64()))
+    reals = pc.cast(column, pa.float64(), safe=False)
+    return pc.if_else(pc.is_finite(reals), reals, pa.scalar(None, pa.float64()))
 
 
 def _domains(names: Sequence[str], bounds: object) -> tuple[Bounds | Values, ...]:
@@ -160,16 +162,16 @@ def _domains(names: Sequence[str], bounds: object) -> tuple[Bounds | Values, ...
         raise ParameterError(
             "bounds_missing",
             "Between which bounds each feature lies must be declared, not taken from the rows: "
-            f"bounds of the rows would tell of who is at the edge. {_WRITE}.",
+            f"bounds taken from the rows would reveal the rows at the edges. {_WRITE}.",
         )
     if isinstance(bounds, Mapping):
-        absent = [one for one in names if one not in bounds]
-        if absent:
+        missing = [name for name in names if name not in bounds]
+        if missing:
             raise ParameterError(
                 "bounds_missing",
-                f"There are no bounds of {quoted(absent[0])}. Name every feature in bounds.",
+                f"There are no bounds of {quoted(missing[0])}. Name every feature in bounds.",
             )
-        return tuple(_domain(bounds[one], f"bounds[{one!r}]") for one in names)
+        return tuple(_domain(bounds[name], f"bounds[{name!r}]") for name in names)
     listed = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
     if isinstance(listed, Bounds) or _is_pair(listed):
         return (_domain(listed, "bounds"),) * len(names)
@@ -178,42 +180,46 @@ def _domains(names: Sequence[str], bounds: object) -> tuple[Bounds | Values, ...
             "bounds_invalid",
             f"bounds must be one pair, or a pair for each of {len(names)} features. {_WRITE}.",
         )
-    return tuple(_domain(one, f"bounds[{place}]") for place, one in enumerate(listed))
+    return tuple(_domain(pair, f"bounds[{index}]") for index, pair in enumerate(listed))
 
 
 def _is_pair(value: object) -> bool:
     if not isinstance(value, list | tuple) or len(value) != 2:
         return False
-    return all(isinstance(one, int | float | Decimal | np.number) for one in value)
+    return all(isinstance(end, int | float | Decimal | np.number) for end in value)
 
 
-def _domain(told: object, what: str) -> Bounds | Values:
-    """What is declared of one feature: bounds, a pair of numbers, or texts that it may be."""
-    if isinstance(told, Bounds):
-        return _apart(told.reals(), what)
-    if isinstance(told, Values):
-        return told
-    if isinstance(told, list | tuple) and told and all(isinstance(one, str) for one in told):
-        return Values(tuple(told))
-    if not _is_pair(told):
-        raise _not_a_pair(what)
-    assert isinstance(told, list | tuple)
-    low, high = (Decimal(repr(float(one))) for one in told)
-    return _apart(Bounds(low, high), what)
+def _domain(declared: object, parameter: str) -> Bounds | Values:
+    """The domain of one feature from bounds, a pair of numbers, or a list of texts."""
+    if isinstance(declared, Bounds):
+        return _require_width(declared.reals(), parameter)
+    if isinstance(declared, Values):
+        return declared
+    if (
+        isinstance(declared, list | tuple)
+        and declared
+        and all(isinstance(value, str) for value in declared)
+    ):
+        return Values(tuple(declared))
+    if not _is_pair(declared):
+        raise _not_a_pair(parameter)
+    assert isinstance(declared, list | tuple)
+    low, high = (Decimal(repr(float(value))) for value in declared)
+    return _require_width(Bounds(low, high), parameter)
 
 
-def _apart(bounds: Bounds, what: str) -> Bounds:
-    """Bounds between which something lies; lows and highs given as two lists are such pairs too."""
+def _require_width(bounds: Bounds, parameter: str) -> Bounds:
+    """Return bounds of positive width; a list of lows and a list of highs often has none."""
     if not bounds.span:
         raise ParameterError(
             "bounds_invalid",
-            f"{what} are {bounds.low} and {bounds.high}, between which nothing lies. {_WRITE}.",
+            f"{parameter} are {bounds.low} and {bounds.high}, an empty range. {_WRITE}.",
         )
     return bounds
 
 
-def _not_a_pair(what: str) -> ParameterError:
+def _not_a_pair(parameter: str) -> ParameterError:
     return ParameterError(
         "bounds_invalid",
-        f"{what} must be a pair of numbers, low and high, or a list of the texts that it may be.",
+        f"{parameter} must be a pair of numbers, low and high, or a list of the possible texts.",
     )

@@ -1,8 +1,9 @@
-"""Columns as few numbers from 0: stretches of equal width between declared bounds, or values.
+"""Binned columns and class labels, and exact counts of rows by class and bin.
 
-Everything that is counted by naive Bayes and by trees is counted over these numbers. They are made
-of the coordinates of `features`, so that what bounds a stretch is the schema alone: a number that
-is missing lies in the middle, and a declared column's missing or unknown value is one more value.
+A number is cut into bins of equal width between its declared bounds; a column of declared values
+has a bin for each value. Naive Bayes and trees count over these bins. Bins are computed from the
+coordinates of `features`, so that their edges follow from the schema alone: a missing number lies
+in the middle bin, and a missing or undeclared value has a bin of its own.
 
 Decision `learn-tables`.
 """
@@ -44,131 +45,135 @@ if TYPE_CHECKING:
 
 
 MOST_BINS = 64
-"""The most stretches that a column is cut into: whole numbers then tell the points of a grid."""
+"""The most bins of a column."""
 
 MOST_CLASSES = 64
-"""The most classes that are told apart; noise is added to each of them."""
+"""The most classes of a target; noise is added to the counts of each."""
 
 
 @dataclass(frozen=True)
 class BinnedSpace:
-    """Some columns, each as a number from 0 to its size less one, by what is declared alone."""
+    """Columns as bin numbers from 0 to the size less one, from their declarations alone."""
 
     space: FeatureSpace
     sizes: tuple[int, ...]
 
     @classmethod
     def of(cls, columns: tuple[Column, ...], bins: int) -> BinnedSpace:
-        """Cut columns into so many stretches, or fewer where fewer points or values are declared.
+        """Cut columns into `bins` bins, or fewer if fewer points or values are declared.
 
-        A column of two values has a third number only where values may be missing; one of more
-        values always has one more, for what is not declared.
+        A column of two values has a third bin only if values may be missing; a column of more
+        values always has one more bin, for undeclared values.
         """
         space, sizes = FeatureSpace(columns), []
-        for column, one in zip(columns, space.encodings, strict=True):
-            if isinstance(one, OneHot):
-                sizes.append(len(one.values) + 1)
-            elif isinstance(one, Switch):
+        for column, encoding in zip(columns, space.encodings, strict=True):
+            if isinstance(encoding, OneHot):
+                sizes.append(len(encoding.values) + 1)
+            elif isinstance(encoding, Switch):
                 sizes.append(3 if column.nullable else 2)
             else:
-                sizes.append(min(bins, one.grid.points) if isinstance(one, Stepped) else bins)
+                points = encoding.grid.points if isinstance(encoding, Stepped) else bins
+                sizes.append(min(bins, points))
         return cls(space, tuple(sizes))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names."""
+        """The names of the columns."""
         return tuple(column.name for column in self.space.columns)
 
     @cached_property
     def nominal(self) -> tuple[bool, ...]:
-        """Which columns have numbers without an order."""
-        return tuple(isinstance(one, OneHot) for one in self.space.encodings)
+        """Which columns have bins without an order."""
+        return tuple(isinstance(encoding, OneHot) for encoding in self.space.encodings)
 
     def layer(self) -> dict[str, exp.Expr]:
-        """The SQL of every column's number, of its coordinates."""
-        trees = {}
-        for place, (block, size) in enumerate(zip(self.space.blocks, self.sizes, strict=True)):
-            if self.nominal[place]:
-                trees[f"sf_b{place}"] = _which(block, size - 1)
+        """The SQL of every column's bin number, from its coordinates."""
+        codes = {}
+        for number, (block, size) in enumerate(zip(self.space.blocks, self.sizes, strict=True)):
+            if self.nominal[number]:
+                codes[f"sf_b{number}"] = _value_code(block, size - 1)
             else:
-                found = exp.cast(coordinate(block[0]), "BIGINT")
-                along = exp.Paren(this=found + literal(GRID)) * literal(size)
-                whole = exp.IntDiv(this=exp.Paren(this=along), expression=literal(2 * GRID + 1))
-                trees[f"sf_b{place}"] = exp.cast(whole, "BIGINT")
-        return trees
+                position = exp.cast(coordinate(block[0]), "BIGINT")
+                scaled = exp.Paren(this=position + literal(GRID)) * literal(size)
+                bin_code = exp.IntDiv(this=exp.Paren(this=scaled), expression=literal(2 * GRID + 1))
+                codes[f"sf_b{number}"] = exp.cast(bin_code, "BIGINT")
+        return codes
 
     def encode(self, table: pa.Table) -> IntArray:
-        """The same numbers of a table in memory, (rows, columns)."""
-        places = np.rint(self.space.encode(table) * GRID).astype(np.int64)
+        """The same bin numbers of a table in memory, (rows, columns)."""
+        coordinates = np.rint(self.space.encode(table) * GRID).astype(np.int64)
         numbers = np.empty((table.num_rows, len(self.sizes)), dtype=np.int64)
         for column, (block, size) in enumerate(zip(self.space.blocks, self.sizes, strict=True)):
-            some = places[:, block.start : block.stop]
+            block_coordinates = coordinates[:, block.start : block.stop]
             if self.nominal[column]:
-                inside = some == GRID
-                numbers[:, column] = np.where(inside.any(axis=1), inside.argmax(axis=1), size - 1)
+                is_value = block_coordinates == GRID
+                numbers[:, column] = np.where(
+                    is_value.any(axis=1), is_value.argmax(axis=1), size - 1
+                )
             else:
-                numbers[:, column] = (some[:, 0] + GRID) * size // (2 * GRID + 1)
+                numbers[:, column] = (block_coordinates[:, 0] + GRID) * size // (2 * GRID + 1)
         return numbers
 
     def question(self, column: int, cut: int) -> str:
-        """What is asked of a column: whether it is a value, or lies behind so many stretches."""
-        name, one = self.names[column], self.space.encodings[column]
-        if isinstance(one, OneHot):
-            return f"{one.names[cut]}?"
-        if isinstance(one, Switch):
-            return f"{name} = {one.values[1]}?" if self.sizes[column] == 2 else f"{name} > {cut}?"
+        """The question of a split in words: "city=Rome?", or "age > 40?"."""
+        name, encoding = self.names[column], self.space.encodings[column]
+        if isinstance(encoding, OneHot):
+            return f"{encoding.names[cut]}?"
+        if isinstance(encoding, Switch):
+            binary = self.sizes[column] == 2
+            return f"{name} = {encoding.values[1]}?" if binary else f"{name} > {cut}?"
         bounds = self.space.columns[column].public_domain
         assert isinstance(bounds, Bounds)
-        along = Fraction((cut + 1) * (2 * GRID + 1), 2 * GRID * self.sizes[column])
+        fraction = Fraction((cut + 1) * (2 * GRID + 1), 2 * GRID * self.sizes[column])
         if isinstance(bounds.low, date) and isinstance(bounds.high, date):
             days = (bounds.high - bounds.low).days
-            gone = timedelta(days=math.floor(min(along, Fraction(1)) * days))
-            return f"{name} after {bounds.low + gone}?"
-        return f"{name} > {float(bounds.low) + float(along) * float(bounds.span):.6g}?"  # type: ignore[arg-type]
+            elapsed = timedelta(days=math.floor(min(fraction, Fraction(1)) * days))
+            return f"{name} after {bounds.low + elapsed}?"
+        return f"{name} > {float(bounds.low) + float(fraction) * float(bounds.span):.6g}?"  # type: ignore[arg-type]
 
     def facts(self) -> dict[str, Any]:
-        """What a model must know of the columns, in JSON form."""
+        """The declarations and sizes that a model needs, in JSON form."""
         return {**self.space.facts(), "sizes": list(self.sizes)}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> BinnedSpace:
-        """The space that `facts` tells of; refused where no space tells that."""
+        """Rebuild the space from its `facts`; ValueError if the sizes do not fit the columns."""
         space, sizes = FeatureSpace.from_facts(facts), tuple(map(int, facts["sizes"]))
-        found = cls(space, sizes)
-        for nominal, block, size in zip(found.nominal, space.blocks, sizes, strict=True):
+        binned = cls(space, sizes)
+        for nominal, block, size in zip(binned.nominal, space.blocks, sizes, strict=True):
             if not (size == len(block) + 1 if nominal else 1 <= size <= MOST_BINS):
-                raise ValueError("sizes that no space has")
-        return found
+                raise ValueError("sizes do not fit the columns")
+        return binned
 
 
 @dataclass(frozen=True)
 class ClassLabels:
-    """The declared values of a target, numbered from 0; rows of no such value are left out."""
+    """The declared values of a target, numbered from 0; rows with other values are not counted."""
 
     column: Column
 
     @classmethod
     def of(cls, target: Column) -> ClassLabels:
-        """The classes of a column; refused where they are not declared, or are too many."""
+        """The classes of a column, or a refusal if they are not declared or too many."""
         domain = target.public_domain
         if domain is None and target.kind is Kind.BOOLEAN:
             domain = Values((False, True))
         if isinstance(domain, Bounds) and target.kind is Kind.INTEGER and (size := domain.size):
             first, step = int(domain.low), int(domain.grid_step or 1)  # type: ignore[arg-type]
-            many = min(size, MOST_CLASSES + 1)
-            domain = Values(tuple(first + step * one for one in range(many)))
+            count = min(size, MOST_CLASSES + 1)
+            domain = Values(tuple(first + step * index for index in range(count)))
         if not isinstance(domain, Values) or len(domain.values) > MOST_CLASSES:
             raise ParameterError(
                 "column_unsuitable",
                 f"Column {quoted(target.name)} does not declare from 1 to {MOST_CLASSES} values, "
-                "so that it cannot be told as a class. Declare them as values = [...] in the "
+                "so that it cannot be predicted as a class. Declare them as values = [...] in the "
                 "schema, or learn a model of numbers.",
             )
         return cls(replace(target, domain=domain, nullable=False))
 
     @cached_property
     def values(self) -> pa.Array:
-        """The classes in their order."""
+        """The classes in the order of their numbers."""
         axis = declared(self.column)
         assert isinstance(axis, Listed)
         return axis.values
@@ -177,56 +182,56 @@ class ClassLabels:
         return len(self.values)
 
     def expression(self) -> exp.Expr:
-        """The SQL of a row's class by number: -1 for none."""
-        trees = FeatureSpace((self.column,)).expressions()
-        marks = [(trees[0], -GRID), (trees[0], GRID)] if len(self) == 2 else []
+        """The SQL of a row's class number; -1 for a row without a class."""
+        coordinates = FeatureSpace((self.column,)).expressions()
+        # Two classes share one coordinate, from -GRID to GRID; more have an indicator each.
+        conditions = [(indicator, GRID) for indicator in coordinates]
+        if len(self) == 2:
+            conditions = [(coordinates[0], -GRID), (coordinates[0], GRID)]
         case = exp.case()
-        for number, (tree, mark) in enumerate(marks or [(one, GRID) for one in trees]):
-            case = case.when(tree.copy().eq(literal(mark)), literal(number))
+        for number, (indicator, value) in enumerate(conditions):
+            case = case.when(indicator.copy().eq(literal(value)), literal(number))
         return exp.cast(case.else_(literal(-1)), "BIGINT")
 
     def facts(self) -> dict[str, Any]:
-        """What a model must know of the classes, in JSON form."""
-        told: dict[str, Any] = FeatureSpace((self.column,)).facts()["columns"][0]
-        return told
+        """The declaration of the classes, in JSON form."""
+        facts: dict[str, Any] = FeatureSpace((self.column,)).facts()["columns"][0]
+        return facts
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> ClassLabels:
-        """The classes that `facts` tells of."""
+        """Rebuild the classes from their `facts`."""
         return cls.of(FeatureSpace.from_facts({"columns": [facts]}).columns[0])
 
 
-def _which(block: range, otherwise: int) -> exp.Expr:
-    """Which of a column's coordinates is the one that it has."""
+def _value_code(block: range, otherwise: int) -> exp.Expr:
+    """The SQL of the position of the coordinate that is GRID, or `otherwise`."""
     case = exp.case()
-    for number, place in enumerate(block):
-        case = case.when(coordinate(place).eq(literal(GRID)), literal(number))
+    for number, position in enumerate(block):
+        case = case.when(coordinate(position).eq(literal(GRID)), literal(number))
     return exp.cast(case.else_(literal(otherwise)), "BIGINT")
 
 
-# Exact counts of rows by class and by several numbers, each by itself, in one pass.
+# Exact counts of rows by class and bin, several tables in one pass.
 #
-# All tables are laid one behind the other. A row lists its cell of each, and one query counts
-# what is
-# listed, so that d tables cost one reading of the rows. Where rows belong to people they have
-# weights
-# in whole parts of 2^-17 rows (`counting.contribution.weigh_rows`), which add up to at most
-# `max_rows` rows a person, wherever the rows fall. So a person moves each table by no more than
-# `max_rows` rows in L1 and in L2, and all of the tables that part the rows in the same way, such
-# as
-# the nodes of a level, by as much together.
+# The tables stand one behind the other in one range of cell numbers. Each row lists its cell in
+# every table, and one query counts the listed cells, so that d tables cost one scan. If rows belong
+# to people, a row has a weight in whole parts of 2^-17 rows (`counting.contribution.weigh_rows`),
+# and the weights of a person add up to at most `max_rows` rows, wherever the rows fall.
 #
+# *Sensitivity*: a person moves each table by at most `max_rows` rows in L1 and in L2. The tables of
+# the nodes of one level count disjoint rows, so that this bound holds for all of them together.
 # *Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision `learn-tables`.
 
 CLASS, _CELL, _COUNT = "sf_class", "sf_cell", "sf_rows_counted"
 
 Key = tuple[str, int]
-"""A number of a row by its name in a layer, and how many numbers there are."""
+"""The name of a row's number in a layer, and the exclusive upper bound of that number."""
 
 
 @dataclass(frozen=True)
 class ClassCounter:
-    """Counts the rows of a data set that have a class, by class and by numbers of theirs."""
+    """Counts the rows of a data set that have a class, by class and bin."""
 
     data: Dataset
     space: BinnedSpace
@@ -234,65 +239,68 @@ class ClassCounter:
 
     @property
     def bins(self) -> list[Key]:
-        """The number of every column."""
-        return [(f"sf_b{place}", size) for place, size in enumerate(self.space.sizes)]
+        """The key of every column's bin."""
+        return [(f"sf_b{number}", size) for number, size in enumerate(self.space.sizes)]
 
     def tables(
         self, keys: Sequence[Key], *, within: Key | None = None, layer: Layer | None = None
     ) -> list[IntArray]:
-        """For every key its table, (classes, size), in parts of `whole_row`.
+        """Return the exact table of every key, (classes, size), in parts of `whole_row`.
 
-        A layer names further numbers, made of the columns' numbers. `within` is one of them, by
-        which every table is parted: then (parts, classes, size).
+        A layer names further numbers that are computed from the bins. `within` is one of these
+        numbers, such as the node of a tree: every table is then (nodes, classes, size).
         """
         base = [(CLASS, len(self.labels))]
         if within is not None:
             base = [within, *base]
-        parts = [many for _, many in base]
-        ends = list(accumulate(prod(parts) * size for _, size in keys))
+        shape = [size for _, size in base]
+        ends = list(accumulate(prod(shape) * size for _, size in keys))
         answer = self.data.engine.run(self._query(keys, base, [0, *ends[:-1]], layer))
-        cells, counts = (np.asarray(one, dtype=np.int64) for one in answer.columns)
+        cells, counts = (np.asarray(column, dtype=np.int64) for column in answer.columns)
         flat = np.zeros(ends[-1], dtype=np.int64)
         flat[cells] = counts
         tables = np.split(flat, ends[:-1])
-        return [one.reshape(*parts, size) for one, (_, size) in zip(tables, keys, strict=True)]
+        return [table.reshape(*shape, size) for table, (_, size) in zip(tables, keys, strict=True)]
 
     def _query(
         self, keys: Sequence[Key], base: Sequence[Key], starts: Sequence[int], layer: Layer | None
     ) -> exp.Select:
-        """How many rows each cell of the tables has, laid one behind the other."""
-        part: exp.Expr = literal(0)
+        """The query that counts the rows of each cell of all tables."""
+        class_cell: exp.Expr = literal(0)
         for name, size in base:
-            part = exp.Paren(this=part * literal(size) + exp.column(name))
+            class_cell = exp.Paren(this=class_cell * literal(size) + exp.column(name))
         cells = [
-            exp.cast(literal(start) + part * literal(size) + exp.column(name), "BIGINT")
+            exp.cast(literal(start) + class_cell * literal(size) + exp.column(name), "BIGINT")
             for (name, size), start in zip(keys, starts, strict=True)
         ]
         weighed = self.data.unit.by_person
-        kept = [exp.column(WEIGHT)] if weighed else []
-        each = exp.alias_(exp.Explode(this=exp.Array(expressions=cells)), _CELL, copy=False)
-        rows = exp.select(*kept, each).from_(
+        weight = [exp.column(WEIGHT)] if weighed else []
+        cell = exp.alias_(exp.Explode(this=exp.Array(expressions=cells)), _CELL, copy=False)
+        rows = exp.select(*weight, cell).from_(
             self._rows(layer).subquery("sf_numbered", copy=False), copy=False
         )
-        held = exp.Sum(this=exp.column(WEIGHT)) if weighed else exp.Count(this=exp.Star())
+        row_count = exp.Sum(this=exp.column(WEIGHT)) if weighed else exp.Count(this=exp.Star())
         return (
-            exp.select(exp.column(_CELL), exp.alias_(exp.cast(held, "BIGINT"), _COUNT))
+            exp.select(exp.column(_CELL), exp.alias_(exp.cast(row_count, "BIGINT"), _COUNT))
             .from_(rows.subquery("sf_counted", copy=False), copy=False)
             .group_by(exp.column(_CELL), copy=False)
         )
 
     def _rows(self, layer: Layer | None) -> exp.Query:
-        """The rows that have a class, with their weight, numbers, and what the layer adds."""
+        """The rows that have a class, with their weight, bins and the numbers of the layer."""
         data = self.data
-        trees = self.space.space.expressions()
-        named = [exp.alias_(tree, f"sf_x{place}", copy=False) for place, tree in enumerate(trees)]
+        expressions = self.space.space.expressions()
+        named = [
+            exp.alias_(expression, f"sf_x{number}", copy=False)
+            for number, expression in enumerate(expressions)
+        ]
         label = exp.alias_(self.labels.expression(), CLASS, copy=False)
         rows: exp.Select = exp.select(label, *named).from_(data.table.copy(), copy=False)
         if data.unit.by_person:
             assert data.unit.column is not None
             person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
             rows = rows.select(person, copy=False)
-        rows = _over(data.engine.traits.once(rows), "sf_labelled").where(
+        rows = _select_all(data.engine.traits.once(rows), "sf_labelled").where(
             exp.column(CLASS) >= literal(0), copy=False
         )
         if data.unit.by_person:
@@ -301,10 +309,10 @@ class ClassCounter:
 
 
 def table_sensitivity(unit: Unit) -> Sensitivity:
-    """How far a person moves one table of counts by class, in parts of `whole_row`."""
-    rows, part = count_sensitivity(unit, grouped=True), whole_row(unit)
-    return Sensitivity(l1=rows.l1 * part, l2_squared=rows.l2_squared * part**2)
+    """The sensitivity of one table of counts by class to a person, in parts of `whole_row`."""
+    rows, parts_per_row = count_sensitivity(unit, grouped=True), whole_row(unit)
+    return Sensitivity(l1=rows.l1 * parts_per_row, l2_squared=rows.l2_squared * parts_per_row**2)
 
 
-def _over(rows: exp.Query, name: str) -> exp.Select:
+def _select_all(rows: exp.Query, name: str) -> exp.Select:
     return exp.select(exp.Star()).from_(rows.subquery(name, copy=False), copy=False)

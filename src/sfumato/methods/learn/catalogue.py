@@ -41,7 +41,7 @@ class LogisticOptions:
 class BinOptions:
     """The options that learners by counts share."""
 
-    bins: int | None = option_field("Bins of a number.")
+    bins: int | None = option_field("Into how many bins a number is cut.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class ForestOptions(BinOptions):
 class PerceptronOptions:
     """The options of 'perceptron'."""
 
-    rounds: int = option_field("Rounds of mending the line.", 4)
+    rounds: int = option_field("Rounds in which the line is corrected.", 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,57 +86,62 @@ class KMeansOptions:
 class PcaOptions(NormOptions):
     """The options of 'pca'."""
 
-    components: int | None = option_field("How many directions are released. Usual: 2.")
+    components: int | None = option_field("How many directions are released. Default: 2.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RulesOptions:
     """The options of 'rules'."""
 
-    k: int = option_field("Rules are found in so many frequent sets.", 100)
-    size: int = option_field("Items of a set at most.", 3)
-    confidence: int = option_field("The least confidence of a rule, in percent.", 20)
+    k: int = option_field("How many frequent itemsets the rules are read from.", 100)
+    size: int = option_field("The largest itemset.", 3)
+    confidence: int = option_field("The lowest confidence of a rule, in percent.", 20)
 
 
 KINDS: dict[str, Kind] = {
-    "linear": Kind(
-        "a number as a sum of weighted features", "learn.linear", NormOptions, target="number"
-    ),
+    "linear": Kind("linear regression of a number", "learn.linear", NormOptions, target="number"),
     "ridge": Kind(
-        "the same, held near nothing by a public penalty",
+        "linear regression with a public penalty on large coefficients",
         "learn.linear:prepare_ridge",
         RidgeOptions,
         target="number",
     ),
-    "logistic": Kind("the chance of each class", "learn.logistic", LogisticOptions, target="class"),
+    "logistic": Kind(
+        "the probability of each class, linear in the features",
+        "learn.logistic",
+        LogisticOptions,
+        target="class",
+    ),
     "naive-bayes": Kind(
-        "classes by what each feature says on its own",
+        "classes from features that are counted independently",
         "learn.naive_bayes",
         NaiveBayesOptions,
         target="class",
     ),
     "tree": Kind(
-        "classes by questions, one after another", "learn.trees", TreeOptions, target="class"
+        "classes by a tree of yes-or-no questions", "learn.trees", TreeOptions, target="class"
     ),
     "forest": Kind(
-        "classes by many trees of random questions",
+        "classes by the average of many trees of random questions",
         "learn.trees:prepare_forest",
         ForestOptions,
         target="class",
     ),
     "perceptron": Kind(
-        "two classes by a line between them",
+        "two classes separated by a line",
         "learn.perceptron",
         PerceptronOptions,
         target="class",
     ),
-    "kmeans": Kind(
-        "groups of rows that are alike, by their centres", "learn.kmeans", KMeansOptions
-    ),
-    "pca": Kind("the directions in which rows differ most", "learn.pca", PcaOptions),
+    "kmeans": Kind("groups of similar rows and their centres", "learn.kmeans", KMeansOptions),
+    "pca": Kind("the directions in which rows vary most", "learn.pca", PcaOptions),
     "covariance": Kind(
-        "how features vary together, with error bars", "learn.covariance", NormOptions
+        "covariances and correlations of features, with confidence intervals",
+        "learn.covariance",
+        NormOptions,
     ),
-    "rules": Kind("what goes with what, as rules", "learn.rules", RulesOptions, form="items"),
+    "rules": Kind(
+        "association rules: items that occur together", "learn.rules", RulesOptions, form="items"
+    ),
 }
-"""In the order in which help lists them."""
+"""The kinds in the order in which help lists them."""

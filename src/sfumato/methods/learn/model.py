@@ -1,7 +1,7 @@
-"""A model that was learnt: released tables of numbers, and the public facts to read rows by.
+"""A learnt model: released tables of noisy numbers, and the public facts to read rows by.
 
-Nothing of the data is in it. Its file is JSON; whoever means harm can write another, so that
-everything is checked when it is read, and predicting never runs what a file says.
+A model contains nothing of the data beyond its released tables. Its file is JSON. A file may come
+from an attacker, so that loading checks everything and predicting never executes its content.
 """
 
 from __future__ import annotations
@@ -44,14 +44,21 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _LARGEST_FILE = 1 << 28
-_SHOWN = 10
+"""In bytes."""
+_ROWS_SHOWN = 10
 _TYPES = {"whole": pa.int64(), "real": pa.float64(), "text": pa.string(), "truth": pa.bool_()}
-_NAMES = {one: name for name, one in _TYPES.items()}
+_NAMES = {kind: name for name, kind in _TYPES.items()}
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Model(Shown, ABC):
-    """What a kind of model has in common; a kind says how its tables read rows."""
+    """A learnt model, as `learn` returns it; each kind of model is a subclass.
+
+    Example
+    -------
+    >>> model = private.learn("logistic", features=["age"], target="smoker", epsilon=1)
+    >>> model.predict(people)
+    """
 
     kind: str
     kinds: Mapping[str, str]
@@ -64,47 +71,81 @@ class Model(Shown, ABC):
     receipt: str | None = None
 
     answers: ClassVar[str] = "none"
-    """What it tells of a row: a "number", a "class", or "none" of these."""
+    """What it predicts for a row: a "number", a "class", or "none" of these."""
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of the columns that it reads, in order."""
+        """The names of the features, in order."""
         return tuple(self.kinds)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that it reads, as a schema declares them."""
+        """The features as columns of a schema."""
         return tuple(Column(name, Kind(kind)) for name, kind in self.kinds.items())
 
     @abstractmethod
     def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
-        """What it says of rows that have its features, as columns; its prediction comes first."""
+        """The predicted columns for rows that have the features; the prediction comes first."""
 
     def check(self) -> None:
-        """Refuse facts and tables that cannot be this kind's, in a file that somebody wrote."""
+        """Raise if facts and tables cannot belong to this kind: a file may be forged."""
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803  # as scikit-learn calls it
-        """What it says of each row of a table, or of an array with its features in order."""
-        found = self.read(self.rows_of(X))
-        first: NDArray[Any] = next(iter(found.values())).to_numpy(zero_copy_only=False)
+        """Predict each row.
+
+        Parameters
+        ----------
+        X:
+            A table with the features as columns, or an array with the features in order.
+
+        Returns
+        -------
+        numpy.ndarray
+            The predicted class or number of each row, or the main column of another kind.
+
+        Raises
+        ------
+        ParameterError
+            If a feature is missing, or the array has another shape.
+        """
+        columns = self.read(self.rows_of(X))
+        first: NDArray[Any] = next(iter(columns.values())).to_numpy(zero_copy_only=False)
         return first
 
     def score(self, X: Any, y: ArrayLike) -> float:  # noqa: N803
-        """The share of classes it tells rightly, or of the variance of numbers (R squared)."""
-        told, truth = self.predict(X), np.asarray(y)
+        """Score predictions, as scikit-learn does.
+
+        Parameters
+        ----------
+        X:
+            Rows, as in `predict`.
+        y:
+            The true class or number of each row.
+
+        Returns
+        -------
+        float
+            The share of correct classes, or R squared of numbers.
+
+        Raises
+        ------
+        ParameterError
+            If the kind of model predicts neither classes nor numbers.
+        """
+        predicted, truth = self.predict(X), np.asarray(y)
         if self.answers == "class":
-            return float(np.mean(told.astype(str) == truth.astype(str)))
+            return float(np.mean(predicted.astype(str) == truth.astype(str)))
         if self.answers != "number":
             raise ParameterError(
                 "option_not_applicable",
                 f"A model of kind {quoted(self.kind)} predicts nothing that could be scored.",
             )
-        off = truth.astype(np.float64)
-        spread = float(np.sum((off - off.mean()) ** 2))
-        return 1 - float(np.sum((off - told) ** 2)) / spread if spread else 0.0
+        actual = truth.astype(np.float64)
+        spread = float(np.sum((actual - actual.mean()) ** 2))
+        return 1 - float(np.sum((actual - predicted) ** 2)) / spread if spread else 0.0
 
     def rows_of(self, X: Any) -> pa.Table:  # noqa: N803
-        """A table with the features, of whatever holds them."""
+        """Rows as a table of the features, from a table of any library or an array."""
         if isinstance(X, np.ndarray) or (isinstance(X, list | tuple) and _is_nested(X)):
             return self._of_array(np.asarray(X))
         table = X if isinstance(X, pa.Table) else arrow_table(X)
@@ -131,7 +172,7 @@ class Model(Shown, ABC):
         return ", ".join(self.features)
 
     def to_json(self) -> dict[str, Any]:
-        """The model as JSON-able data."""
+        """The model as JSON data."""
         return {
             "sfumato": "model",
             "version": _VERSION,
@@ -139,79 +180,105 @@ class Model(Shown, ABC):
             "features": dict(self.kinds),
             "target": self.target,
             "facts": dict(self.facts),
-            "tables": {name: _spelled(table) for name, table in self.tables.items()},
+            "tables": {name: _table_to_json(table) for name, table in self.tables.items()},
             "guarantee": self.guarantee,
             "error": dict(self.error),
             "receipt": self.receipt,
         }
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write it as JSON; nothing of the data is in it."""
+        """Write the model as JSON.
+
+        Parameters
+        ----------
+        path:
+            Where to write.
+        overwrite:
+            Whether to replace an existing file.
+
+        Returns
+        -------
+        Path
+            The written file.
+
+        Raises
+        ------
+        SfumatoError
+            If the file exists already, or cannot be written.
+        """
         target = arguments.path(path, "path")
-        with whole(target, overwrite=overwrite) as place:
-            place.write_text(dumps(self.to_json(), ensure_ascii=False), encoding="utf-8")
+        with whole(target, overwrite=overwrite) as temporary:
+            temporary.write_text(dumps(self.to_json(), ensure_ascii=False), encoding="utf-8")
         return target
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
+    def of(cls, saved: Mapping[str, Any]) -> Self:
+        """Rebuild a model from what `to_json` returned."""
         model = cls(
-            kind=told["kind"],
-            kinds={name: str(Kind(kind)) for name, kind in told["features"].items()},
-            target=told["target"] if told["target"] is None else str(told["target"]),
-            facts=dict(told["facts"]),
-            tables={name: _table(one) for name, one in told["tables"].items()},
-            guarantee=str(told["guarantee"]),
-            error=dict(told["error"]),
-            receipt=told["receipt"] if told["receipt"] is None else str(told["receipt"]),
+            kind=saved["kind"],
+            kinds={name: str(Kind(kind)) for name, kind in saved["features"].items()},
+            target=saved["target"] if saved["target"] is None else str(saved["target"]),
+            facts=dict(saved["facts"]),
+            tables={name: _table_from_json(columns) for name, columns in saved["tables"].items()},
+            guarantee=str(saved["guarantee"]),
+            error=dict(saved["error"]),
+            receipt=saved["receipt"] if saved["receipt"] is None else str(saved["receipt"]),
         )
         model.check()
         return model
 
     def _card(self) -> Card:
-        of = "" if self.target is None else f" of {self.target}"
+        target = "" if self.target is None else f" of {self.target}"
         facts = {"Features": self._listed, "Guarantee": self.guarantee, **self.error}
         table = next(iter(self.tables.values()), None)
         if table is None:
-            return Card(f"{self.kind} model{of} by {self._listed}", facts)
-        rows = [tuple(map(str, one.values())) for one in table.slice(0, _SHOWN).to_pylist()]
-        shown = CardTable(table.column_names, rows, max(0, table.num_rows - _SHOWN))
-        return Card(f"{self.kind} model{of} by {self._listed}", facts, shown)
+            return Card(f"{self.kind} model{target} by {self._listed}", facts)
+        rows = [tuple(map(str, row.values())) for row in table.slice(0, _ROWS_SHOWN).to_pylist()]
+        shown = CardTable(table.column_names, rows, max(0, table.num_rows - _ROWS_SHOWN))
+        return Card(f"{self.kind} model{target} by {self._listed}", facts, shown)
 
 
 def load_model(path: str | Path) -> Model:
-    """Read a model's file; one that is none, or was changed so that it cannot be, is refused."""
+    """Read a model from its file.
+
+    Raises
+    ------
+    SourceError
+        If the file is not a model, or was changed so that it cannot be one.
+    """
     source = arguments.path(path, "path")
-    text = _text(source)
+    text = _read_text(source)
     try:
-        told = json.loads(text)
-        assert told["sfumato"] == "model"
-        assert told["version"] == _VERSION
-        assert told["kind"] in KINDS
-        return model_type(told["kind"]).of(told)
+        saved = json.loads(text)
+        assert saved["sfumato"] == "model"
+        assert saved["version"] == _VERSION
+        assert saved["kind"] in KINDS
+        return model_type(saved["kind"]).of(saved)
     except (SfumatoError, AssertionError, ArithmeticError, AttributeError, LookupError,
             RecursionError, TypeError, ValueError):  # fmt: skip
         raise SourceError(
             "file_malformed",
-            f"'{source}' is no model that this version can read. Give a file that sfumato learn "
+            f"'{source}' is not a model that this version can read. Give a file that sfumato learn "
             "wrote.",
         ) from None
 
 
-def _text(path: Path) -> str:
-    with regular_file(path).open() as file:  # a pipe would be waited for
+def _read_text(path: Path) -> str:
+    with regular_file(path).open() as file:  # reading a pipe could block
         return file.read(_LARGEST_FILE).decode("utf-8", errors="replace")
 
 
-def _spelled(table: pa.Table) -> dict[str, Any]:
+def _table_to_json(table: pa.Table) -> dict[str, Any]:
     return {
-        one.name: {"kind": _NAMES[one.type], "values": table.column(one.name).to_pylist()}
-        for one in table.schema
+        field.name: {"kind": _NAMES[field.type], "values": table.column(field.name).to_pylist()}
+        for field in table.schema
     }
 
 
-def _table(told: Mapping[str, Mapping[str, Any]]) -> pa.Table:
-    columns = {name: pa.array(one["values"], _TYPES[one["kind"]]) for name, one in told.items()}
+def _table_from_json(saved: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+    columns = {
+        name: pa.array(column["values"], _TYPES[column["kind"]]) for name, column in saved.items()
+    }
     return pa.table(columns)
 
 
@@ -219,90 +286,91 @@ def _is_nested(value: list[Any] | tuple[Any, ...]) -> bool:
     return bool(value) and isinstance(value[0], list | tuple | np.ndarray)
 
 
-# What models of declared classes have in common: chances of each class, and the likeliest.
+# Models of declared classes predict a probability of each class, and the likeliest class.
 
 
 class ClassModel(Model):
-    """A model that tells how likely each declared class is, of columns as numbers of bins."""
+    """A model that predicts the probability of each declared class, from binned columns."""
 
     answers: ClassVar[str] = "class"
 
     @cached_property
     def space(self) -> BinnedSpace:
-        """How it reads its columns."""
+        """The bins of its columns."""
         return BinnedSpace.from_facts(self.facts)
 
     @cached_property
     def labels(self) -> ClassLabels:
-        """The classes that it tells apart."""
+        """The classes that it predicts."""
         return ClassLabels.from_facts(self.facts["classes"])
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes, in the order of their chances; named as scikit-learn does."""
-        found: NDArray[Any] = self.labels.values.to_numpy(zero_copy_only=False)
-        return found
+        """The classes in the order of `predict_proba`; the name is scikit-learn's."""
+        classes: NDArray[Any] = self.labels.values.to_numpy(zero_copy_only=False)
+        return classes
 
     @abstractmethod
     def scores(self, bins: NDArray[Any]) -> FloatArray:
-        """The logarithm of how likely each class is, (rows, classes), up to a constant a row."""
+        """Log-probabilities, (rows, classes), up to a constant for each row."""
 
     def encoded(self, rows: pa.Table) -> NDArray[Any]:
-        """Rows as the numbers that scores are made of: those of bins, unless a kind has others."""
+        """The input of `scores`: bins of rows, unless a kind uses other numbers."""
         return self.space.encode(rows)
 
     def chances(self, rows: pa.Table) -> FloatArray:
-        """How likely each class is, (rows, classes)."""
+        """The probability of each class, (rows, classes)."""
         scores = self.scores(self.encoded(rows))
-        likely = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+        # The maximum is subtracted so that exp cannot overflow.
+        unnormalized = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(unnormalized / unnormalized.sum(axis=1, keepdims=True))
 
     def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
-        """The likeliest class of each row, and its chance."""
+        """The likeliest class of each row, and its probability."""
         chances = self.chances(rows)
-        first = chances.argmax(axis=1)
+        likeliest = chances.argmax(axis=1)
         return {
-            "prediction": self.labels.values.take(pa.array(first)),
-            "chance": pa.array(chances[np.arange(len(first)), first]),
+            "prediction": self.labels.values.take(pa.array(likeliest)),
+            "chance": pa.array(chances[np.arange(len(likeliest)), likeliest]),
         }
 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803  # as scikit-learn does
-        """How likely each class is, in the order of `classes_`, for each row."""
+        """The probability of each class, in the order of `classes_`: (rows, classes)."""
         return self.chances(self.rows_of(X))
 
 
-def words(labels: ClassLabels) -> list[str]:
-    """The classes as they are written in tables."""
-    return [str(one) for one in labels.values.to_pylist()]
+def class_names(labels: ClassLabels) -> list[str]:
+    """The classes as texts, as tables contain them."""
+    return [str(value) for value in labels.values.to_pylist()]
 
 
-# What a model says of every row of a table, beside what the table has.
+# Predictions as further columns of a table.
 
 
 def predict_table(model: Path, source: str) -> pa.Table:
-    """A table with what a model says of each row as further columns.
+    """Append a model's predictions to a table as further columns.
 
-    A model holds nothing of the data it was learnt of, and the rows here are whoever's who asks: so
-    this costs nothing.
+    This costs no budget: the model was paid for when it was learnt, and the rows here belong to the
+    caller.
     """
     learnt = load_model(model)
     with closing(read(source, Schema("rows", learnt.columns)).engine) as engine:
         rows = engine.run(everything(engine.table))
-    for name, told in learnt.read(learnt.rows_of(rows)).items():
+    for name, values in learnt.read(learnt.rows_of(rows)).items():
         if name in rows.column_names:
             raise ParameterError(
                 "name_taken",
-                f"The table has a column {quoted(name)} already, which is what the model calls its "
-                "own. Rename it.",
+                f"The table already has a column {quoted(name)}, the name of a predicted column. "
+                "Rename it.",
             )
-        rows = rows.append_column(name, told)
+        rows = rows.append_column(name, values)
     return rows
 
 
 def write_predictions(model: Path, source: str, out: Path, *, overwrite: bool) -> pa.Table:
-    """Write such a table, and give it; a place that cannot be written is refused first."""
+    """Write the table with predictions and return it; the path is checked before any work."""
     format_of(out)
     check_target(out, overwrite=overwrite, kept=[model, Path(source)])
-    told = predict_table(model, source)
-    write_file(told.to_reader, out, overwrite=overwrite)
-    return told
+    predicted = predict_table(model, source)
+    write_file(predicted.to_reader, out, overwrite=overwrite)
+    return predicted

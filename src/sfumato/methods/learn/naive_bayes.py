@@ -1,4 +1,4 @@
-"""Naive Bayes: classes by what each feature says on its own, from noisy tables of counts.
+"""Naive Bayes from noisy counts of rows by class and bin of each feature.
 
 Decision `learn-tables`.
 """
@@ -22,7 +22,7 @@ from sfumato.methods.learn.bins import (
     ClassLabels,
     table_sensitivity,
 )
-from sfumato.methods.learn.model import ClassModel, words
+from sfumato.methods.learn.model import ClassModel, class_names
 from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.options import whole
 from sfumato.privacy.accounting.events import Composed, Repeated
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 ASSUMED_ROWS = 1_000
-"""How many rows are taken to be there, to choose by, where the schema does not declare it."""
+"""The number of rows that choices assume if the schema does not declare it."""
 
-_CHOOSING = Fraction(2, 5)
-"""The share of the budget that pays for the choice of features, where features are chosen."""
+_CHOICE_SHARE = Fraction(2, 5)
+"""The share of the budget for the choice of features, if features are chosen."""
 
-_CLEAR = 10.0
-"""Features are chosen so that a class has so many rows for each row of the noise's scale."""
+_LEAST_CLARITY = 10.0
+"""So many features are counted that a class still has so many rows per unit of noise scale."""
 
 
 @dataclass(frozen=True)
 class NaiveBayes:
-    """Count rows by class and bin of each feature with noise; of many features, of the best alone.
+    """Count rows by class and bin of each feature with noise; of many features only the best.
 
     *Guarantee*: the price in full: a share for the choice of features, if any, and equal shares for
     the tables that are counted, each of which has every person.
@@ -62,9 +62,9 @@ class NaiveBayes:
     class of each bin gets right, moves by at most m, and never down where a person is added.
     *Error*: `error` states how far a count is off. A chosen score is below the best by more than
     log(features / beta) / rate with probability at most beta (`Exponential`).
-    *Edges*: rows without a declared class are left out. A feature of one bin tells nothing. Of no
-    rows at all the noise alone is learnt. Bins and the number of features follow from declared
-    rows (1,000 where none are), classes, features and price, never from data.
+    *Edges*: rows without a declared class are not counted. A feature of one bin predicts nothing.
+    Without rows the model learns noise. Bins and the number of features follow from declared rows
+    (1,000 if none are declared), classes, features and price, never from data.
     *Reference*: Vaidya, Shafiq, Basu & Hong 2013, with counts in place of moments; McSherry &
     Talwar 2007 for the choice.
     """
@@ -73,24 +73,24 @@ class NaiveBayes:
     space: BinnedSpace
     labels: ClassLabels
     spending: Spending
-    kept: int
-    """How many features are counted: all, or those that are chosen."""
+    feature_count: int
+    """How many features are counted: all, or the chosen ones."""
 
     @property
     def _chooses(self) -> bool:
-        return self.kept < len(self.space.sizes)
+        return self.feature_count < len(self.space.sizes)
 
     @cached_property
     def noise(self) -> Noise:
         """The noise of each table that is counted."""
-        share = (1 - _CHOOSING if self._chooses else Fraction(1)) / self.kept
+        share = (1 - _CHOICE_SHARE if self._chooses else Fraction(1)) / self.feature_count
         return self.spending.noise(table_sensitivity(self.request.unit), share)
 
     def choice(self, candidates: int) -> Exponential:
-        """The choice of one feature among some."""
+        """The exponential mechanism that chooses one of the remaining features."""
         unit = self.request.unit
         return Exponential(
-            epsilon=self.spending.choice_epsilon(_CHOOSING / self.kept),
+            epsilon=self.spending.choice_epsilon(_CHOICE_SHARE / self.feature_count),
             candidates=candidates,
             sensitivity=Fraction(unit.max_rows * whole_row(unit)),
             monotone=unit.relation is Neighbours.ADD_REMOVE,
@@ -99,30 +99,36 @@ class NaiveBayes:
     @property
     def event(self) -> Event:
         """What it costs."""
-        counted = Repeated(self.noise.event, self.kept)
+        counted = Repeated(self.noise.event, self.feature_count)
         if not self._chooses:
             return counted
-        return Composed((Repeated(self.choice(len(self.space.sizes)).event, self.kept), counted))
+        return Composed(
+            (Repeated(self.choice(len(self.space.sizes)).event, self.feature_count), counted)
+        )
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How features are cut, and how many are counted."""
-        return {"bins": list(self.space.sizes), "most": self.kept, "classes": words(self.labels)}
+        """The bins of each feature, the number of counted features, and the classes."""
+        return {
+            "bins": list(self.space.sizes),
+            "most": self.feature_count,
+            "classes": class_names(self.labels),
+        }
 
     @property
     def sd(self) -> float:
-        """How far a count is off, in rows."""
+        """The standard deviation of a count, in rows."""
         return self.noise.stddev / whole_row(self.request.unit)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far the counts are off."""
+        """The noise of the counts, in rows."""
         bound = self.noise.bound(0.05) / whole_row(self.request.unit)
-        return {"count": {"sd": self.sd, "bound95": bound}, "features": self.kept}
+        return {"count": {"sd": self.sd, "bound95": bound}, "features": self.feature_count}
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns are read, which classes there are, and how far counts are off."""
+        """The bins, the classes, and the standard deviation of the counts."""
         return {**self.space.facts(), "classes": self.labels.facts(), "sd": self.sd}
 
     @property
@@ -131,37 +137,37 @@ class NaiveBayes:
         return {"counts": self._table([], [])}
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy counts of every feature that is kept. Nothing is drawn of rows: no salt."""
+        """Count the chosen features with noise. No row is sampled, so the salt is not used."""
         counter = ClassCounter(salted.data, self.space, self.labels)
         tables = counter.tables(counter.bins)
-        places = self._choose(tables, entropy)
-        exact = np.concatenate([tables[place].ravel() for place in places])
+        chosen = self._choose(tables, entropy)
+        exact = np.concatenate([tables[feature].ravel() for feature in chosen])
         noisy = np.asarray(
             self.noise.steps(exact, entropy) / whole_row(salted.data.unit), dtype=float
         )
-        return {"counts": self._table(places, noisy)}
+        return {"counts": self._table(chosen, noisy)}
 
     def _choose(self, tables: Sequence[IntArray], entropy: Entropy) -> list[int]:
-        """Which features are kept, in their order."""
-        left, chosen = list(range(len(tables))), []
+        """Choose the counted features, each by an exponential choice among the remaining ones."""
+        candidates, chosen = list(range(len(tables))), []
         if not self._chooses:
-            return left
+            return candidates
         scores = np.array([table.max(axis=0).sum() for table in tables])
-        for _ in range(self.kept):
-            first = self.choice(len(left)).sample(scores[left][None], entropy)
-            chosen.append(left.pop(int(first[0])))
+        for _ in range(self.feature_count):
+            first = self.choice(len(candidates)).sample(scores[candidates][None], entropy)
+            chosen.append(candidates.pop(int(first[0])))
         return sorted(chosen)
 
-    def _table(self, places: Sequence[int], counts: FloatArray | list[float]) -> pa.Table:
+    def _table(self, chosen: Sequence[int], counts: FloatArray | list[float]) -> pa.Table:
         """One row for every feature, class and bin."""
         names: list[str] = []
         classes: list[str] = []
         bins: list[int] = []
-        for place in places:
-            size = self.space.sizes[place]
-            for word in words(self.labels):
-                names += [self.space.names[place]] * size
-                classes += [word] * size
+        for feature in chosen:
+            size = self.space.sizes[feature]
+            for class_name in class_names(self.labels):
+                names += [self.space.names[feature]] * size
+                classes += [class_name] * size
                 bins += range(size)
         return pa.table(
             {
@@ -174,114 +180,128 @@ class NaiveBayes:
 
 
 class NaiveBayesModel(ClassModel):
-    """Chances of classes as products of what each feature says."""
+    """Probabilities of classes as products of one factor for each feature."""
 
     def check(self) -> None:
-        """Refuse counts that are not those of some of the features."""
+        """Refuse counts that do not belong to distinct features."""
         _ = self._logs
 
     @cached_property
     def _logs(self) -> tuple[list[int], FloatArray, list[FloatArray]]:
-        """The features by place, the logarithms of classes, and of bins given a class."""
+        """The counted features, log P(class), and log P(bin | class) of each feature."""
         table, classes = self.tables["counts"], len(self.labels)
         names, counts = table.column("feature").to_pylist(), table.column("count").to_numpy()
-        places, found, at = [], [], 0
-        while at < len(counts):
-            place = self.space.names.index(names[at])
-            size = self.space.sizes[place]
-            found.append(counts[at : at + classes * size].reshape(classes, size))
-            places.append(place)
-            at += classes * size
-        if not places or len(set(places)) < len(places) or not np.isfinite(counts).all():
-            raise ValueError("no counts of features")
-        prior, logs = log_chances(found, float(self.facts["sd"]))
-        return places, prior, logs
+        features, class_counts, start = [], [], 0
+        while start < len(counts):
+            feature = self.space.names.index(names[start])
+            size = self.space.sizes[feature]
+            class_counts.append(counts[start : start + classes * size].reshape(classes, size))
+            features.append(feature)
+            start += classes * size
+        if not features or len(set(features)) < len(features) or not np.isfinite(counts).all():
+            raise ValueError("counts of no distinct features")
+        prior, logs = log_chances(class_counts, float(self.facts["sd"]))
+        return features, prior, logs
 
     def scores(self, bins: IntArray) -> FloatArray:
-        """The sum of logarithms."""
-        places, prior, logs = self._logs
+        """log P(class) plus the sum of log P(bin | class) over the features."""
+        features, prior, logs = self._logs
         scores = np.tile(prior, (len(bins), 1))
-        for place, log in zip(places, logs, strict=True):
-            scores += log[:, bins[:, place]].T
+        for feature, bin_logs in zip(features, logs, strict=True):
+            scores += bin_logs[:, bins[:, feature]].T
         return scores
 
 
 def log_chances(tables: Sequence[FloatArray], sd: float) -> tuple[FloatArray, list[FloatArray]]:
-    """The logarithm of each class's chance, and of each bin's given the class, of noisy counts.
+    """Estimate log P(class) and log P(bin | class) from noisy counts, by empirical Bayes.
 
-    What a class has beyond its share of a bin is believed as far as it exceeds the noise, which is
-    known: shrunk by signal / (signal + noise), the signal being what is left of the mean square,
-    of the feature and of all features by halves (empirical Bayes). So noise alone tells nothing.
+    The excess of a count over (rows of the class) x (share of the bin) is shrunk by
+    signal / (signal + noise). The noise variance is known; the signal is the mean square of the
+    excesses beyond it, half from this feature and half from all features. So a feature that is
+    noise alone hardly changes a prediction.
     """
     variance, classes = sd**2, len(tables[0])
     totals = _class_totals(tables, variance)
-    around = max(variance * (1 - 1 / classes), 1e-12)
-    shares, moved = [], []
+    noise = max(variance * (1 - 1 / classes), 1e-12)
+    shares, excesses = [], []
     for table in tables:
         pooled = np.maximum(table.sum(axis=0), 0) + sd / 2 + 0.5
         shares.append(pooled / pooled.sum())
-        moved.append(table - totals[:, None] * shares[-1])
-    squares = [float(np.mean(one**2)) for one in moved]
-    cells = [one.size for one in moved]
-    every = max(float(np.average(squares, weights=cells)) - around, 0.0)
+        excesses.append(table - totals[:, None] * shares[-1])
+    squares = [float(np.mean(table**2)) for table in excesses]
+    weights = [table.size for table in excesses]
+    mean_signal = max(float(np.average(squares, weights=weights)) - noise, 0.0)
     logs = []
-    for share, beyond, square in zip(shares, moved, squares, strict=True):
-        signal = (every + max(square - around, 0.0)) / 2
-        belief = signal / (signal + around)
-        # What remains unknown of a cell is spread over all as the class-blind table says.
-        unknown = (0.7 * math.sqrt(around * belief) + 0.5) * len(share) * share
-        expected = np.maximum(totals[:, None] * share + belief * beyond, 0) + unknown
+    for share, excess, square in zip(shares, excesses, squares, strict=True):
+        signal = (mean_signal + max(square - noise, 0.0)) / 2
+        belief = signal / (signal + noise)
+        # What remains unknown of a cell is spread over the bins by their share in all classes.
+        unknown = (0.7 * math.sqrt(noise * belief) + 0.5) * len(share) * share
+        expected = np.maximum(totals[:, None] * share + belief * excess, 0) + unknown
         logs.append(np.log(expected / expected.sum(axis=1, keepdims=True)))
     return np.log(totals / totals.sum()), logs
 
 
 def _class_totals(tables: Sequence[FloatArray], variance: float) -> FloatArray:
-    """How many rows each class has: the mean over the tables, drawn to each other by the noise."""
-    # Tables of fewer bins tell totals with less noise.
+    """The rows of each class: a weighted mean over the tables, shrunk towards equal classes."""
+    # The variance of a total grows with the number of bins that are added up.
     weights = np.array([1 / table.shape[1] for table in tables])
     totals = np.average([table.sum(axis=1) for table in tables], axis=0, weights=weights)
     noise = variance / float(weights.sum())
     middle = max(float(totals.mean()), 1.0)
-    beyond = totals - middle
-    signal = max(float(np.mean(beyond**2)) - noise, 0.0)
-    drawn = middle + beyond * signal / (signal + noise + 1e-12)
-    # No class is so rare as the noise could have made it look.
-    return np.maximum(drawn, middle / 20) + math.sqrt(noise) / 2
+    deviations = totals - middle
+    signal = max(float(np.mean(deviations**2)) - noise, 0.0)
+    shrunk = middle + deviations * signal / (signal + noise + 1e-12)
+    # A floor, because noise may make a class look rarer than it is.
+    return np.maximum(shrunk, middle / 20) + math.sqrt(noise) / 2
 
 
 def clarity(noise: Noise, unit: Unit, rows: int, classes: int) -> float:
-    """How many rows a class has for each row of the noise's scale, if rows are spread evenly."""
+    """The rows of a class per unit of the noise scale, if classes are equally large."""
     scale = float(noise.scale) if isinstance(noise, Geometric) else noise.stddev / math.sqrt(2)
     return rows * whole_row(unit) / scale / classes
 
 
 def prepare(request: LearningRequest, *, bins: object = None, most: object = None) -> NaiveBayes:
-    """Choose bins and how many features to count, by public facts alone.
+    """Choose the bins and the number of counted features from public facts.
 
-    `bins` is how many stretches a number is cut into, `most` how many features are counted.
+    `bins` is the number of bins of a numeric feature, `most` the number of counted features.
     """
     assert request.target is not None
     labels, features = ClassLabels.of(request.target), len(request.features)
     rows, sensitivity = request.rows or ASSUMED_ROWS, table_sensitivity(request.unit)
     offers = []
     for spending in spendings(request.price):
-        clear = [
-            clarity(spending.noise(sensitivity, Fraction(1, many)), request.unit, rows, len(labels))
-            for many in range(1, features + 1)
+        clarities = [
+            clarity(
+                spending.noise(sensitivity, Fraction(1, count)), request.unit, rows, len(labels)
+            )
+            for count in range(1, features + 1)
         ]
-        kept = max((many for many, one in enumerate(clear, 1) if one >= _CLEAR), default=1)
-        offers.append((clear, features if 2 * kept >= features else kept, spending))
-    clear, kept, spending = max(offers, key=lambda offer: offer[0][-1])
+        counted = max(
+            (
+                count
+                for count, clarity_of_count in enumerate(clarities, 1)
+                if clarity_of_count >= _LEAST_CLARITY
+            ),
+            default=1,
+        )
+        offers.append((clarities, features if 2 * counted >= features else counted, spending))
+    clarities, counted, spending = max(offers, key=lambda offer: offer[0][-1])
     if most is not None:
-        kept = whole(most, "most", least=1, most=features)
-    fine = 4 if kept < features else _fineness(clear[-1])
-    cut = fine if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
-    return NaiveBayes(request, BinnedSpace.of(request.features, cut), labels, spending, kept)
+        counted = whole(most, "most", least=1, most=features)
+    default_bins = 4 if counted < features else _default_bins(clarities[-1])
+    bin_count = default_bins if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
+    return NaiveBayes(
+        request, BinnedSpace.of(request.features, bin_count), labels, spending, counted
+    )
 
 
-def _fineness(clear: float) -> int:
-    """Into how many stretches numbers are cut, by how clear the counts of all features are."""
-    return next((2**power for power, end in enumerate((12, 30, 300), 1) if clear < end), 16)
+def _default_bins(clarity_of_counts: float) -> int:
+    """The bins of a numeric feature, by the clarity of counts of all features."""
+    return next(
+        (2**power for power, limit in enumerate((12, 30, 300), 1) if clarity_of_counts < limit), 16
+    )
 
 
 MODEL = NaiveBayesModel

@@ -1,14 +1,13 @@
 """Second moments of features, with noise: what linear models, components and covariances share.
 
-A row is z = (1, x, y): a constant, its coordinates, and its target where there is one. Where the
-norm of x passes a public bound R, the whole of z is multiplied by R / |x|. In a regression that is
-a row of less weight, and weights that depend on x alone leave a linear model what it is; shrinking
-x alone would bend it. What is measured are sums of products of two coordinates of z, in blocks:
-rows (1 1), sums (1 x), squares (x_i x_i), cross products (x_i x_j), and with a target y (1 y),
-(x y), (y y). Two coordinates of one column are never both other than 0, so that their product is
-known to be 0 and is not measured.
+A row is z = (1, x, y): a constant, its coordinates, and its target if there is one. If the norm of
+x exceeds a public bound R, the whole of z is multiplied by R / |x|. In a regression such a row has
+less weight, and weights that depend on x alone do not bias a linear model; clipping x alone would.
+Measured are sums of products of two coordinates of z, in blocks: rows (1 1), sums (1 x), squares
+(x_i x_i), cross products (x_i x_j), and with a target y (1 y), (x y), (y y). Of two coordinates of
+one column at least one is 0, so that their product is known to be 0 and is not measured.
 
-*Guarantee*: each block is noise of its own share of the price, and the blocks compose.
+*Guarantee*: each block gets noise for its own share of the price, and the blocks compose.
 *Sensitivity*: of one row, with k columns and so |x|_1 <= L = sqrt(k) R, in norms L1 and L2 squared:
 rows, y, (y y): 1, 1; sums and (x y): L, R^2; squares: R^2, R^4; cross products: (k - 1) R^2 / 2,
 (1 - 1/k) R^4 / 2. A person has `max_rows` of them. The last two are largest where all columns are
@@ -30,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import isqrt, log, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ from sfumato.data.counting.axes import literal
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import positive
 from sfumato.methods.learn.features import GRID, FeatureSpace, OneHot, Switch
-from sfumato.methods.learn.row_sums import clip_layers, person_sensitivity, sums, whole_row
+from sfumato.methods.learn.row_sums import clip_layers, clipped, person_sensitivity, sums, whole_row
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -61,9 +61,10 @@ MOST_COORDINATES = 256
 """More would be tens of thousands of sums."""
 
 _TYPICAL = Fraction(1, 6)
-"""The square of a number's coordinate that a norm expects by default; a value's is 1."""
+"""The expected square of a numeric coordinate, for the default norm; an indicator has 1."""
 
 _SHARE_BITS = 20
+"""Shares are fractions of 2^20, so that they are exact and add up to 1."""
 
 ROWS, SUMS, SQUARES, CROSS, TARGET, JOINT, TARGET_SQUARE = (
     "rows",
@@ -79,7 +80,7 @@ ROWS, SUMS, SQUARES, CROSS, TARGET, JOINT, TARGET_SQUARE = (
 
 @dataclass(frozen=True)
 class MomentBlock:
-    """Some products of two coordinates of z, by their places, and what one row can do to them."""
+    """Products of two coordinates of z, by their positions, and their sensitivity to one row."""
 
     name: str
     pairs: tuple[tuple[int, int], ...]
@@ -88,13 +89,13 @@ class MomentBlock:
     signed: bool = True
 
     def sensitivity(self, unit: Unit) -> Sensitivity:
-        """How far a person moves them."""
+        """The sensitivity of the block to a person, in parts of `whole_row` and 1 / GRID^2."""
         return person_sensitivity(unit, l1=self.l1, l2_squared=self.l2_squared, signed=self.signed)
 
 
 @dataclass(frozen=True)
 class NoisyMoments:
-    """Moments with noise, in units of rows and of 1, and the standard deviation of each block."""
+    """Noisy moments in rows and coordinates from -1 to 1, with standard deviations by block."""
 
     rows: float
     """At least 1, and at least as large as its own noise."""
@@ -107,41 +108,42 @@ class NoisyMoments:
 
     @property
     def counts(self) -> bool:
-        """Whether the number of rows stands out of its noise, so that quotients by it mean much."""
+        """Whether the noisy number of rows is large against its noise, so that it may divide."""
         return self.rows > _STANDS_OUT * self.stddev[ROWS]
 
     def means(self) -> FloatArray:
-        """The means of the coordinates, as near to the middle as their noise makes likely."""
+        """The means of the coordinates, shrunk towards the middle by their noise."""
         raw = np.clip(self.sums / self.rows, -1, 1)
-        return np.asarray(raw * _kept(self.stddev[SUMS] / self.rows))
+        return np.asarray(raw * _shrinkage(self.stddev[SUMS] / self.rows))
 
     def target_mean(self) -> float:
-        """The same of the target."""
+        """The mean of the target, shrunk in the same way."""
         raw = min(max(self.target / self.rows, -1.0), 1.0)
-        return raw * _kept(self.stddev.get(TARGET, 0.0) / self.rows)
+        return raw * _shrinkage(self.stddev.get(TARGET, 0.0) / self.rows)
 
     def centred(self) -> FloatArray:
-        """The sums of products around the means, symmetric, not yet made possible."""
+        """The sums of products around the means: symmetric, perhaps not positive definite."""
         means = self.means()
         return np.asarray(self.products - self.rows * np.outer(means, means))
 
 
 _STANDS_OUT = 4
+"""How many standard deviations of its noise a number of rows must exceed."""
 
 _NORMAL_95, _LAPLACE_95 = 1.959963984540054, log(20) / sqrt(2)
 
 _PRIOR = 0.1
-"""The variance that a mean is expected to have, among all tables that there are."""
+"""The prior variance of a mean, among tables that people have."""
 
 
-def _kept(stddev: float) -> float:
-    """How much of a noisy mean is kept."""
+def _shrinkage(stddev: float) -> float:
+    """The factor of a noisy mean under a normal prior: prior / (prior + noise variance)."""
     return _PRIOR / (_PRIOR + stddev**2)
 
 
 @dataclass(frozen=True)
 class MomentPlan:
-    """What is measured of which columns, by how much noise. Nothing in it saw data."""
+    """The measured blocks of moments and their noise, chosen from public facts alone."""
 
     space: FeatureSpace
     target: FeatureSpace | None
@@ -150,35 +152,38 @@ class MomentPlan:
     """R, in units of 1 / GRID."""
     spending: Spending
     weights: Mapping[str, float]
-    """How much each block matters; 1 where nothing is said."""
+    """How much the variance of each block matters; 1 by default."""
 
     @cached_property
     def blocks(self) -> tuple[MomentBlock, ...]:
-        """What is measured, in order; place 0 of z is the constant, the last one is the target."""
+        """The measured blocks in order; position 0 of z is the constant, the last is the target."""
         return _blocks(self.space, self.norm, has_target=self.target is not None)
 
     @cached_property
     def shares(self) -> dict[str, Fraction]:
-        """What each block gets of the price: exact, and 1 in all."""
+        """The share of each block in the price: exact fractions that add up to 1."""
+        # The sum over blocks of n_b w_b s_b^2 / share_b^p is least, under shares that add up to 1,
+        # for shares in proportion to (n_b w_b s_b^2)^(1 / (p + 1)); Laplace noise has p = 2,
+        # Gaussian noise p = 1.
         pure = self.spending.epsilon is not None
         sizes = {}
-        for one in self.blocks:
-            moved = float(one.l1) ** 2 if pure else float(one.l2_squared)
-            spread = len(one.pairs) * moved * self.weights.get(one.name, 1.0)
-            sizes[one.name] = spread ** (1 / 3 if pure else 1 / 2)
-        whole = sum(sizes.values())
+        for block in self.blocks:
+            sensitivity_squared = float(block.l1) ** 2 if pure else float(block.l2_squared)
+            weighted = len(block.pairs) * sensitivity_squared * self.weights.get(block.name, 1.0)
+            sizes[block.name] = weighted ** (1 / 3 if pure else 1 / 2)
+        total = sum(sizes.values())
         parts = {
-            name: max(1, int(size / whole * (1 << _SHARE_BITS))) for name, size in sizes.items()
+            name: max(1, int(size / total * (1 << _SHARE_BITS))) for name, size in sizes.items()
         }
-        every = sum(parts.values())
-        return {name: Fraction(part, every) for name, part in parts.items()}
+        all_parts = sum(parts.values())
+        return {name: Fraction(part, all_parts) for name, part in parts.items()}
 
     @cached_property
     def noises(self) -> dict[str, Noise]:
         """The noise of each block."""
         return {
-            one.name: self.spending.noise(one.sensitivity(self.unit), self.shares[one.name])
-            for one in self.blocks
+            block.name: self.spending.noise(block.sensitivity(self.unit), self.shares[block.name])
+            for block in self.blocks
         }
 
     @property
@@ -188,9 +193,9 @@ class MomentPlan:
 
     @property
     def stddev(self) -> dict[str, float]:
-        """The noise of a figure of each block, in units of rows and of 1."""
-        whole = float(whole_row(self.unit) * GRID**2)
-        return {name: noise.stddev / whole for name, noise in self.noises.items()}
+        """The standard deviation of a figure of each block, in rows."""
+        row_parts = float(whole_row(self.unit) * GRID**2)
+        return {name: noise.stddev / row_parts for name, noise in self.noises.items()}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -202,79 +207,81 @@ class MomentPlan:
         }
 
     def measure(self, data: Dataset, entropy: Entropy) -> NoisyMoments:
-        """Add up in the engine, add noise, and only then divide."""
+        """Sum in the engine and add noise; divisions come after this."""
         return self.noised(self.exact(data), entropy)
 
     @property
-    def wide(self) -> float:
-        """How many standard deviations hold 95 %: of Laplace's noise more than of a normal one."""
+    def interval_sds(self) -> float:
+        """Half a 95 % interval in standard deviations: 1.96, or 2.12 for Laplace noise."""
         return _LAPLACE_95 if self.spending.epsilon is not None else _NORMAL_95
 
     def noised(self, exact: NDArray[Any], entropy: Entropy) -> NoisyMoments:
         """Add each block's noise to exact sums."""
-        whole, start = float(whole_row(self.unit) * GRID**2), 0
+        row_parts, start = float(whole_row(self.unit) * GRID**2), 0
         size = self.space.size + 2
-        found, stddev = np.zeros((size, size)), self.stddev
-        for one in self.blocks:
-            noisy = self.noises[one.name].steps(exact[start : start + len(one.pairs)], entropy)
-            start += len(one.pairs)
-            for (i, j), value in zip(one.pairs, noisy, strict=True):
-                found[i, j] = found[j, i] = int(value) / whole
+        matrix, stddev = np.zeros((size, size)), self.stddev
+        for block in self.blocks:
+            noisy = self.noises[block.name].steps(exact[start : start + len(block.pairs)], entropy)
+            start += len(block.pairs)
+            for (i, j), value in zip(block.pairs, noisy, strict=True):
+                matrix[i, j] = matrix[j, i] = int(value) / row_parts
         inner, last = slice(1, size - 1), size - 1
         return NoisyMoments(
-            rows=max(found[0, 0], stddev[ROWS], 1.0),
-            sums=found[0, inner],
-            products=found[inner, inner],
-            target=float(found[0, last]),
-            joint=found[inner, last],
-            target_square=float(found[last, last]),
+            rows=max(matrix[0, 0], stddev[ROWS], 1.0),
+            sums=matrix[0, inner],
+            products=matrix[inner, inner],
+            target=float(matrix[0, last]),
+            joint=matrix[inner, last],
+            target_square=float(matrix[last, last]),
             stddev=stddev,
         )
 
     def exact(self, data: Dataset) -> NDArray[Any]:
-        """The sums of all products of all blocks, in the order of the blocks: private."""
+        """The exact sums of all products, in the order of the blocks. They are private."""
         size = self.space.size
         features = self.space.expressions()
-        others = [literal(GRID)]
+        constant_and_target = [literal(GRID)]
         if self.target is not None:
-            others += self.target.expressions()
+            constant_and_target += self.target.expressions()
         # Features come first, because the norm is theirs alone; the others are shrunk with them.
-        layers = clip_layers(size, self.norm, others=len(others))
-        place_of = [size, *range(size), size + 1]
+        layers = clip_layers(size, self.norm, scaled_along=len(constant_and_target))
+        column_of = [size, *range(size), size + 1]
         terms = [
-            exp.Mul(
-                this=exp.column(f"sf_c{place_of[i]}"), expression=exp.column(f"sf_c{place_of[j]}")
-            )
-            for one in self.blocks
-            for i, j in one.pairs
+            exp.Mul(this=clipped(column_of[i]), expression=clipped(column_of[j]))
+            for block in self.blocks
+            for i, j in block.pairs
         ]
         bits = (GRID * GRID).bit_length()  # no coordinate is above GRID
-        found: NDArray[Any] = sums(data, [*features, *others], terms, layers=layers, bits=bits)[0]
-        return found
+        totals: NDArray[Any] = sums(
+            data, [*features, *constant_and_target], terms, layers=layers, bits=bits
+        )[0]
+        return totals
 
 
 def _blocks(space: FeatureSpace, norm: int, *, has_target: bool) -> tuple[MomentBlock, ...]:
-    """The blocks with what one row can do, in parts of 1 / GRID^2."""
+    """The blocks with their sensitivity to one row in 1 / GRID^2, as the module states it."""
     size, columns = space.size, len(space.blocks)
     longest, last = isqrt(columns * norm**2), size + 1
-    of = {place: number for number, one in enumerate(space.blocks) for place in one}
+    column_of = {
+        position: column for column, block in enumerate(space.blocks) for position in block
+    }
     inner = range(1, size + 1)
-    cross = [
-        (i, j) for i in inner for j in range(i + 1, size + 1) if of[i - 1] != of[j - 1]
-    ]  # fmt: skip
-    one, along, apart = GRID**2, GRID * longest, norm**2 * (columns - 1) // 2
-    flat = norm**4 * (columns - 1) // (2 * columns) if columns else 0
+    pairs = combinations(inner, 2)
+    cross = [(i, j) for i, j in pairs if column_of[i - 1] != column_of[j - 1]]
+    # L = sqrt(k) R bounds |x|_1; cross products: (k - 1) R^2 / 2 in L1, (1 - 1/k) R^4 / 2 in L2^2.
+    unit, sums_l1, cross_l1 = GRID**2, GRID * longest, norm**2 * (columns - 1) // 2
+    cross_l2 = norm**4 * (columns - 1) // (2 * columns) if columns else 0
     blocks = [
-        MomentBlock(ROWS, ((0, 0),), one, one**2, signed=False),
-        MomentBlock(SUMS, tuple((0, i) for i in inner), along, GRID**2 * norm**2),
+        MomentBlock(ROWS, ((0, 0),), unit, unit**2, signed=False),
+        MomentBlock(SUMS, tuple((0, i) for i in inner), sums_l1, GRID**2 * norm**2),
         MomentBlock(SQUARES, tuple((i, i) for i in inner), norm**2, norm**4, signed=False),
-        MomentBlock(CROSS, tuple(cross), max(apart, 1), max(flat, 1)),
+        MomentBlock(CROSS, tuple(cross), max(cross_l1, 1), max(cross_l2, 1)),
     ]
     if has_target:
         blocks += [
-            MomentBlock(TARGET, ((0, last),), one, one**2),
-            MomentBlock(JOINT, tuple((i, last) for i in inner), along, GRID**2 * norm**2),
-            MomentBlock(TARGET_SQUARE, ((last, last),), one, one**2, signed=False),
+            MomentBlock(TARGET, ((0, last),), unit, unit**2),
+            MomentBlock(JOINT, tuple((i, last) for i in inner), sums_l1, GRID**2 * norm**2),
+            MomentBlock(TARGET_SQUARE, ((last, last),), unit, unit**2, signed=False),
         ]
     return tuple(block for block in blocks if block.pairs)
 
@@ -284,12 +291,11 @@ def plan(
     *,
     norm: object = None,
     weights: Mapping[str, float] | None = None,
-    whole: bool = False,
+    clips_nothing: bool = False,
 ) -> MomentPlan:
-    """Choose from public facts: the norm, and the noise that is least.
+    """Choose the norm and the noise of least variance from public facts.
 
-    Where nothing is said of the norm, it is what is typical; or, where rows are to be `whole`, the
-    largest that there is, so that none is ever shrunk.
+    The default norm is that of a typical row; with `clips_nothing` it is the largest possible norm.
     """
     space = FeatureSpace(request.features)
     if space.size > MOST_COORDINATES:
@@ -302,37 +308,43 @@ def plan(
     target = None if request.target is None else FeatureSpace((request.target,))
     plans = [
         MomentPlan(
-            space, target, request.unit, _norm(space, norm, whole=whole), spending, weights or {}
+            space,
+            target,
+            request.unit,
+            _norm(space, norm, clips_nothing=clips_nothing),
+            spending,
+            weights or {},
         )
         for spending in spendings(request.price)
     ]
-    return min(plans, key=_spread)
+    return min(plans, key=_weighted_variance)
 
 
-def _spread(one: MomentPlan) -> float:
-    """The variance of all figures together, as they matter."""
+def _weighted_variance(moments: MomentPlan) -> float:
+    """The weighted sum of the variances of all figures."""
     return sum(
-        len(block.pairs) * one.weights.get(block.name, 1.0) * one.stddev[block.name] ** 2
-        for block in one.blocks
+        len(block.pairs) * moments.weights.get(block.name, 1.0) * moments.stddev[block.name] ** 2
+        for block in moments.blocks
     )
 
 
-def _norm(space: FeatureSpace, given: object, *, whole: bool) -> int:
-    """R in parts of 1 / GRID: as said, or what rows in the middle of their bounds have."""
-    most = isqrt(len(space.blocks) * GRID**2 - 1) + 1
-    if given is not None:
-        return max(1, min(int(positive(given, "norm") * GRID), most))
-    if whole:
-        return most
-    listed = sum(isinstance(one, Switch | OneHot) for one in space.encodings)
-    expected = listed + (len(space.encodings) - listed) * _TYPICAL
-    return min(isqrt(int(expected * GRID**2)), most)
+def _norm(space: FeatureSpace, norm: object, *, clips_nothing: bool) -> int:
+    """R in 1 / GRID: the given norm, or the norm of a typical row."""
+    largest = isqrt(len(space.blocks) * GRID**2 - 1) + 1
+    if norm is not None:
+        return max(1, min(int(positive(norm, "norm") * GRID), largest))
+    if clips_nothing:
+        return largest
+    indicators = sum(isinstance(encoding, Switch | OneHot) for encoding in space.encodings)
+    expected = indicators + (len(space.encodings) - indicators) * _TYPICAL
+    return min(isqrt(int(expected * GRID**2)), largest)
 
 
 def spectral(stddev: Mapping[str, float], size: int) -> float:
-    """How large the noise of the products is as a matrix, in the norm of eigenvalues, by about.
+    """The approximate spectral norm of the noise on the matrix of products, in rows.
 
-    A symmetric matrix of independent noise has eigenvalues up to 2 sqrt(size) standard deviations.
+    A symmetric size x size matrix of independent noise has eigenvalues up to about 2 sqrt(size)
+    standard deviations (semicircle law).
     """
     off, own = stddev.get(CROSS, 0.0), stddev[SQUARES]
     return 2.0 * float(np.sqrt(max(size - 1, 0) * off**2 + own**2))

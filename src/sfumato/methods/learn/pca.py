@@ -1,18 +1,18 @@
 """Principal components from noisy second moments: Analyze Gauss, or Laplace in pure epsilon.
 
-*Guarantee*: that of `measured`: the price, for all figures together.
-*Sensitivity*: of `measured`, which clips rows to a public norm. Squares and cross products are
-measured apart: squares move by R^2 alone, and so are told far better than cross products.
-*Error*: a component's variance is off by `noise_sd`, to first order; `error` has the noise of each
-sum before anything is spent.
-*Edges*: no rows, or columns that never vary: directions of noise, with variances near 0. Noise is
-added to a symmetric matrix, never of Wishart's kind, whose support moves with the data.
+*Guarantee*: that of `MomentPlan`: the price, for all figures together.
+*Sensitivity*: of `MomentPlan`, which clips rows to a public norm. Squares and cross products are
+separate blocks: squares move by R^2 alone, and so are far more precise than cross products.
+*Error*: `noise_sd` is the standard deviation of a component's variance, to first order; `error` has
+the noise of each sum before anything is spent.
+*Edges*: no rows, or columns that never vary: directions of noise, with variances near 0. The noise
+is a symmetric matrix and not a Wishart matrix, whose support would depend on the data.
 *Reference*: Dwork, Talwar, Thakurta & Zhang 2014, Algorithm 1.
 
-Products around the means are made possible before directions are read from them, from noisy figures
-and public facts alone: a variance is drawn to a typical one, and a covariance to 0, by as much as
-its noise outweighs what is typical. Where noise drowns every covariance what is left are the
-columns that vary most, which is a better guess than a direction of noise. Decision `learn-moments`.
+Before the eigenvectors are computed, noisy covariances are shrunk, from noisy figures and public
+facts alone: a variance towards a typical one, and a covariance towards 0, by noise variance /
+(prior variance + noise variance). If noise exceeds every covariance, the directions are the columns
+that vary most, a better guess than a direction of noise. Decision `learn-moments`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 _WEIGHTS = {SQUARES: 5.0, SUMS: 0.3}
-"""Which figures matter most to directions. Chosen on generated tables alone."""
+"""How much the noise of each block matters to directions; tuned on generated tables."""
 
 _VARIANCE = 0.1
-"""The variance of a coordinate that is typical, and how far others are from it."""
+"""The prior mean and the prior standard deviation of a coordinate's variance."""
 _LEAST_VARIANCE = 0.002
 _CORRELATION_SQUARED = 0.05
-"""The square of a correlation that is typical."""
+"""The prior mean of a squared correlation."""
 
 _COMPONENTS = 2
 
@@ -55,7 +55,7 @@ MEANS, DIRECTIONS, SPECTRUM = "means", "components", "spectrum"
 
 @dataclass(frozen=True)
 class Directions:
-    """Unit vectors as columns, the variance along each, and how far noise may have moved it."""
+    """Unit vectors as columns, the variance along each, and its standard deviation by noise."""
 
     vectors: FloatArray
     variances: FloatArray
@@ -64,38 +64,41 @@ class Directions:
 
 
 def likely_covariance(moments: NoisyMoments) -> FloatArray:
-    """The covariance of the coordinates, with noise drawn to what is typical."""
+    """The covariance of the coordinates, shrunk towards typical values by its noise."""
     noisy, rows = moments.centred() / moments.rows, moments.rows
-    own, cross = (moments.stddev.get(name, 0.0) / rows for name in (SQUARES, CROSS))
-    trust = _VARIANCE**2 / (_VARIANCE**2 + own**2)
+    square, cross = (moments.stddev.get(name, 0.0) / rows for name in (SQUARES, CROSS))
+    trust = _VARIANCE**2 / (_VARIANCE**2 + square**2)
     variances = np.diag(noisy) * trust + _VARIANCE * (1 - trust)
     variances = np.clip(variances, _LEAST_VARIANCE, 1.0)
     scale = np.outer(variances, variances)
-    typical = _CORRELATION_SQUARED * scale
-    likely = np.clip(noisy * typical / (typical + cross**2), -np.sqrt(scale), np.sqrt(scale))
+    prior = _CORRELATION_SQUARED * scale
+    likely = np.clip(noisy * prior / (prior + cross**2), -np.sqrt(scale), np.sqrt(scale))
     np.fill_diagonal(likely, variances)
     return np.asarray(likely)
 
 
 def directions(moments: NoisyMoments, number: int) -> Directions:
-    """The directions of most variance; of each its largest weight is positive."""
+    """The directions of most variance; the largest weight of each is positive."""
     likely = likely_covariance(moments)
     values, vectors = np.linalg.eigh(likely)
     values, vectors = values[::-1][:number], vectors[:, ::-1][:, :number]
     largest = np.abs(vectors).argmax(axis=0)
     vectors = vectors * np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
-    own, cross = (moments.stddev.get(name, 0.0) ** 2 for name in (SQUARES, CROSS))
-    fourth = (vectors**4).sum(axis=0)
-    # v'Ev with E symmetric: a square's noise once, a cross product's twice.
-    spread = own * fourth + 2 * cross * np.maximum(1 - fourth, 0.0)
+    square, cross = (moments.stddev.get(name, 0.0) ** 2 for name in (SQUARES, CROSS))
+    fourth_powers = (vectors**4).sum(axis=0)
+    # v'Ev with E symmetric contains a square's noise once and a cross product's twice.
+    variance_noise = square * fourth_powers + 2 * cross * np.maximum(1 - fourth_powers, 0.0)
     return Directions(
-        vectors, np.maximum(values, 0.0), np.sqrt(spread) / moments.rows, float(np.trace(likely))
+        vectors,
+        np.maximum(values, 0.0),
+        np.sqrt(variance_noise) / moments.rows,
+        float(np.trace(likely)),
     )
 
 
 @dataclass(frozen=True)
 class PcaLearner:
-    """Principal components with all choices. Nothing in it saw data."""
+    """Plan and release principal components; every choice follows from public facts."""
 
     moments: MomentPlan
     components: int
@@ -107,7 +110,7 @@ class PcaLearner:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The norm, the noise, its shares, and how many components."""
+        """The norm, the noise, its shares, and the number of components."""
         return {**self.moments.parameters, "components": self.components}
 
     @property
@@ -117,12 +120,12 @@ class PcaLearner:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The features as declared, and how many components."""
+        """The declarations of the features, and the number of components."""
         return {"space": self.moments.space.facts(), "components": self.components}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """What will be released, without a row."""
+        """The tables that will be released, without a row."""
         numbers, reals, texts = (
             pa.array([], kind) for kind in (pa.int64(), pa.float64(), pa.string())
         )
@@ -134,24 +137,24 @@ class PcaLearner:
         }
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Measure, then turn."""
+        """Measure moments with noise, and compute eigenvectors from them."""
         noisy = self.moments.measure(salted.data, entropy)
-        found = directions(noisy, self.components)
+        fitted = directions(noisy, self.components)
         names, numbers = list(self.moments.space.names), list(range(1, self.components + 1))
         return {
             DIRECTIONS: pa.table(
                 {
                     "component": np.repeat(numbers, len(names)),
                     "name": names * len(numbers),
-                    "weight": found.vectors.T.ravel(),
+                    "weight": fitted.vectors.T.ravel(),
                 }
             ),
             SPECTRUM: pa.table(
                 {
                     "component": numbers,
-                    "variance": found.variances,
-                    "noise_sd": found.stddev,
-                    "share": found.variances / found.total,
+                    "variance": fitted.variances,
+                    "noise_sd": fitted.stddev,
+                    "share": fitted.variances / fitted.total,
                 }
             ),
             MEANS: pa.table({"name": names, "mean": noisy.means()}),
@@ -160,7 +163,7 @@ class PcaLearner:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class PcaModel(Model):
-    """Directions in the space of coordinates, where every declared range is from -1 to 1."""
+    """Directions in the space of coordinates, where every declared range goes from -1 to 1."""
 
     @cached_property
     def components(self) -> FloatArray:
@@ -173,19 +176,19 @@ class PcaModel(Model):
         return np.asarray(self.tables[MEANS].column("mean"), dtype=np.float64)
 
     def check(self) -> None:
-        """Refuse directions that are not of the features."""
+        """Refuse directions of other features, and infinite ones."""
         space = FeatureSpace.from_facts(self.facts["space"])
-        assert tuple(one.name for one in space.columns) == self.features
+        assert tuple(column.name for column in space.columns) == self.features
         assert self.components.shape == (int(self.facts["components"]), space.size)
         assert self._means.shape == (space.size,)
         assert np.isfinite(self.components).all()
         assert np.isfinite(self._means).all()
 
     def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
-        """How far each row lies along each component."""
+        """The score of each row on each component."""
         space = FeatureSpace.from_facts(self.facts["space"])
-        along = (space.encode(rows) - self._means) @ self.components.T
-        return {f"component_{place + 1}": pa.array(one) for place, one in enumerate(along.T)}
+        scores = (space.encode(rows) - self._means) @ self.components.T
+        return {f"component_{index + 1}": pa.array(score) for index, score in enumerate(scores.T)}
 
 
 MODEL = PcaModel
@@ -194,10 +197,10 @@ MODEL = PcaModel
 def prepare(
     request: LearningRequest, *, norm: object = None, components: object = None
 ) -> PcaLearner:
-    """Plan principal components: two, or as many as there are, unless more are wanted."""
+    """Plan principal components: two by default, or fewer if there are fewer coordinates."""
     moments = plan(request, norm=norm, weights=_WEIGHTS)
-    most = moments.space.size
-    number = min(_COMPONENTS, most)
+    size = moments.space.size
+    number = min(_COMPONENTS, size)
     if components is not None:
-        number = whole(components, "components", least=1, most=most)
+        number = whole(components, "components", least=1, most=size)
     return PcaLearner(moments, number)

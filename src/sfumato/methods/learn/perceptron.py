@@ -1,4 +1,4 @@
-"""Two classes by a line between them: the perceptron, by noisy sums of the rows it gets wrong.
+"""The perceptron: two classes separated by a line, from noisy sums of misclassified rows.
 
 Decision `learn-rounds`.
 """
@@ -29,8 +29,8 @@ from sfumato.methods.learn.rounds import (
     combined,
     offset,
     offset_sensitivity,
-    on_grid,
     reach_of,
+    round_to_grid,
 )
 from sfumato.methods.learn.row_sums import whole_row
 from sfumato.privacy.accounting.events import Composed
@@ -52,26 +52,27 @@ MOST_ROUNDS = 20
 _ROUNDS = 4
 _NEAR, _FAR = Fraction(3, 10), Fraction(1, 2)
 _MIDDLE = Fraction(1, 5)
-"""The share of the price for where all rows lie; the rounds have the rest, in equal parts."""
+"""The share of the price for the mean of all rows; the rounds share the rest equally."""
 _COUNTS, _CONSTANT = Fraction(15, 100), 1.0
-"""What counts weigh, and the constant times the root of the coordinates, as parts of a reach."""
+"""The weight of counts, and the constant times the root of the dimension, as shares of a reach."""
 _WRONG, _SIGN = "sf_wrong", "sf_sign"
 CONSTANT = "(constant)"
 
 
 @dataclass(frozen=True)
 class PerceptronLearning:
-    """Rounds in which noisy sums of wrongly told rows move a line, around a noisy centre.
+    """Rounds in which noisy sums of misclassified rows move a line, around a noisy centre.
 
-    *Guarantee*: the price in full: a fifth for where all rows lie, equal parts of the rest for
+    *Guarantee*: the price in full: a fifth for the mean of all rows, equal parts of the rest for
     rounds whose number is fixed before any row is read.
-    *Sensitivity*: a row that is told wrongly adds its offset with a public constant as one more
-    coordinate, all of it cut to the reach in L1, with its sign (`offset_sensitivity`); one that is
-    told rightly adds nothing. Cutting moves no row to the other side of a line.
-    *Error*: `sum` is what noise lies on each weight in each round, in rows; the line that is told
-    is the mean of those of all rounds, later ones counting more.
-    *Edges*: at first every row counts as wrong. Rows without a class never count. No rows, or rows
-    of one class, give a line like all others. How many rows are wrong is told to nobody.
+    *Sensitivity*: a misclassified row adds its offset, with a public constant as one more
+    coordinate, clipped to the reach in L1 and with the sign of its class (`offset_sensitivity`); a
+    row on the right side adds 0. Clipping moves no row to the other side of a line.
+    *Error*: `sum` is the noise on each weight in each round, in rows; the released line is the mean
+    of the lines of all rounds, with larger weights for later rounds.
+    *Edges*: in the first round every row counts as misclassified. Rows without a class never count.
+    No rows, or rows of one class, give an ordinary line. The number of misclassified rows is not
+    released.
     *Reference*: Blum, Dwork, McSherry & Nissim 2005, section 5.1 (SuLQ perceptron).
     """
 
@@ -91,44 +92,47 @@ class PerceptronLearning:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many rounds, and how far from the centre a row counts in full."""
+        """The number of rounds, and their reach."""
         return {"rounds": self.rounds, "reach": round(self.reach / GRID, 6)}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of the sum over mistakes in one coordinate."""
+        """The noise of the sum over misclassified rows, in one coordinate."""
         scale = self.row * GRID
-        told = {"sd": self.noise.stddev / scale, "bound95": self.noise.bound(0.05) / scale}
-        return {"sum": told, "note": "n rows told wrongly outweigh it where n is well above it"}
+        noise = {"sd": self.noise.stddev / scale, "bound95": self.noise.bound(0.05) / scale}
+        return {
+            "sum": noise,
+            "note": "n misclassified rows outweigh the noise if n is well above it",
+        }
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns become coordinates, and what the classes are."""
+        """The declarations of the features and of the classes."""
         return {**self.space.facts(), "classes": self.labels.facts()}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The weight of each coordinate."""
-        nothing = self._table(np.zeros(self.space.size + 1), np.zeros(self.space.size))
-        return {"weights": nothing.slice(0, 0)}
+        """The table of weights, without a row."""
+        empty = self._table(np.zeros(self.space.size + 1), np.zeros(self.space.size))
+        return {"weights": empty.slice(0, 0)}
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The centre, then a line that is moved by what it gets wrong."""
+        """Measure the centre, then move the line by its misclassified rows, round by round."""
         expressions, label = self.space.expressions(), self.labels.expression()
         width = self.space.size
         middle = GriddedRows(salted.data, expressions, width).middle(self.middle, entropy)
-        centre = np.append(on_grid(middle), 0)
+        centre = np.append(round_to_grid(middle), 0)
         rows = GriddedRows(salted.data, [*expressions, literal(self.constant), label], width + 1)
         line, mean = np.zeros(width + 1), np.zeros(width + 1)
-        for place in range(self.rounds):
-            told = mistakes(rows, centre, whole_line(line), self.reach)
-            noisy = self.noise.steps(told, entropy).astype(np.float64)
+        for round_index in range(self.rounds):
+            exact = sum_mistakes(rows, centre, line_on_grid(line), self.reach)
+            noisy = self.noise.steps(exact, entropy).astype(np.float64)
             line = line + noisy / (self.row * GRID)
-            mean = mean + (place + 1) * line
+            mean = mean + (round_index + 1) * line
         return {"weights": self._table(mean, centre[:-1] / GRID)}
 
     def _table(self, line: FloatArray, centre: FloatArray) -> pa.Table:
-        """Weights of the coordinates themselves, with norm 1, and the constant first."""
+        """The released table: the constant, and weights of coordinates, scaled to norm 1."""
         unit = line / max(float(np.linalg.norm(line[:-1])), 1e-9)
         constant = unit[-1] * self.constant / GRID - unit[:-1] @ centre
         values = np.round(np.concatenate([[constant], unit[:-1]]), 6)
@@ -136,25 +140,25 @@ class PerceptronLearning:
         return pa.table({"term": terms, "weight": pa.array(values)})
 
 
-def whole_line(line: FloatArray) -> IntArray:
-    """A line's weights as whole numbers, the largest of them GRID: only their relations matter."""
-    most = float(np.abs(line).max())
-    return np.rint(line * (GRID / most if most else 0.0)).astype(np.int64)
+def line_on_grid(line: FloatArray) -> IntArray:
+    """A line's weights as integers with the largest at GRID: only their ratios matter."""
+    largest = float(np.abs(line).max())
+    return np.rint(line * (GRID / largest if largest else 0.0)).astype(np.int64)
 
 
-def mistakes(rows: GriddedRows, centre: IntArray, line: IntArray, reach: int) -> NDArray[Any]:
-    """Exact sums of the cut offsets of rows that a line tells wrongly, with their signs.
+def sum_mistakes(rows: GriddedRows, centre: IntArray, line: IntArray, reach: int) -> NDArray[Any]:
+    """Sum the clipped offsets of rows that a line misclassifies, with the signs of their classes.
 
-    A score is below 2^31 for each coordinate, so that it fits 64 bits.
+    Each term of a score is below 2^31, so that scores fit 64 bits. The sums are exact and private.
     """
     sign = exp.Paren(this=rows.label * exp.convert(2) - exp.convert(1))
     side = exp.column(_SIGN) * exp.Paren(this=combined(line, 0, offset))
-    moves = exp.case().when(side <= exp.convert(0), exp.column(_SIGN)).else_(exp.convert(0))
-    after: list[Layer] = [{_SIGN: sign}, {_WRONG: moves}]
-    terms = [exp.column(_WRONG) * offset(at) for at in range(rows.width)]
-    told = rows.label >= exp.convert(0)
-    classed = exp.case().when(told, exp.convert(0)).else_(exp.convert(-1))
-    return np.asarray(rows.sums(centre[None, :], reach, terms, classed, after=after)[0])
+    mistake_sign = exp.case().when(side <= exp.convert(0), exp.column(_SIGN)).else_(exp.convert(0))
+    after: list[Layer] = [{_SIGN: sign}, {_WRONG: mistake_sign}]
+    terms = [exp.column(_WRONG) * offset(position) for position in range(rows.width)]
+    has_class = rows.label >= exp.convert(0)
+    group = exp.case().when(has_class, exp.convert(0)).else_(exp.convert(-1))
+    return np.asarray(rows.sums(centre[None, :], reach, terms, group, after=after)[0])
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -165,7 +169,7 @@ class PerceptronModel(Model):
 
     @cached_property
     def space(self) -> FeatureSpace:
-        """How rows become coordinates."""
+        """The coordinates of the features."""
         return FeatureSpace.from_facts(self.facts)
 
     @cached_property
@@ -179,36 +183,36 @@ class PerceptronModel(Model):
         return np.asarray(self.tables["weights"].column("weight").to_numpy(), dtype=np.float64)
 
     def check(self) -> None:
-        """A finite weight for each coordinate, and two classes."""
+        """Refuse a wrong number of weights, infinite ones, and other than two classes."""
         assert len(self.weights) == self.space.size + 1
         assert np.isfinite(self.weights).all()
         assert len(self.labels) == 2
 
     def read(self, rows: pa.Table) -> Mapping[str, pa.Array]:
-        """The class of each row, and how far above the line it is."""
+        """The class of each row, and its distance above the line."""
         above = self.weights[0] + self.space.encode(rows) @ self.weights[1:]
-        told = self.labels.values.take(pa.array((above > 0).astype(np.int64)))
-        return {"prediction": told, "above": pa.array(above)}
+        classes = self.labels.values.take(pa.array((above > 0).astype(np.int64)))
+        return {"prediction": classes, "above": pa.array(above)}
 
 
 MODEL = PerceptronModel
 
 
 def prepare(request: LearningRequest, *, rounds: object = _ROUNDS) -> PerceptronLearning:
-    """Part two classes by a line, from public facts alone."""
+    """Plan a perceptron in `rounds` rounds, from public facts."""
     assert request.target is not None
-    often = options.whole(rounds, "rounds", least=1, most=MOST_ROUNDS)
+    round_count = options.whole(rounds, "rounds", least=1, most=MOST_ROUNDS)
     space, labels = FeatureSpace(request.features), ClassLabels.of(request.target)
     if len(labels) != 2:
         raise ParameterError(
             "column_unsuitable",
-            f"A perceptron parts two classes, and column {quoted(request.target.name)} declares "
-            f"{len(labels)}. Learn 'logistic', which tells any number of classes.",
+            f"A perceptron separates two classes; column {quoted(request.target.name)} declares "
+            f"{len(labels)}. Learn 'logistic', which predicts any number of classes.",
         )
-    unit, (near, far) = request.unit, (reach_of(one, space.size) for one in (_NEAR, _FAR))
+    unit, (near, far) = request.unit, (reach_of(radius, space.size) for radius in (_NEAR, _FAR))
     spending = best_spending(request.price, unit, near)
     constant = min(max(round(near * _CONSTANT / math.sqrt(space.size)), 1), GRID)
-    share = (1 - _MIDDLE) / often
+    share = (1 - _MIDDLE) / round_count
     weight = max(int(_COUNTS * far), 1)
     return PerceptronLearning(
         space=space,
@@ -217,6 +221,6 @@ def prepare(request: LearningRequest, *, rounds: object = _ROUNDS) -> Perceptron
         noise=spending.noise(offset_sensitivity(unit, near), share),
         reach=near,
         constant=constant,
-        rounds=often,
+        rounds=round_count,
         row=whole_row(unit),
     )

@@ -1,8 +1,9 @@
-"""What is to be learnt, from public facts alone, and the kinds of models by name.
+"""The request for a model, and the plan that the gatekeeper charges.
 
-A kind is a module whose `prepare(request, **options)` makes a learner. A learner releases tables of
-numbers made with noise; a model is read from them and from public facts (`model`), so that whoever
-has the release has the model, and nothing else is ever kept of rows. Decision `models`.
+A kind is a module whose `prepare(request, **options)` makes a learner from public facts. A learner
+releases tables of noisy numbers. A model (`model`) is read from these tables and from public facts
+alone, so that a release contains the whole model and nothing else of the rows is kept. Decision
+`models`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningRequest(KindRequest):
-    """A data set's features and target at a price. Nothing in it saw data."""
+    """The features and the target of a data set, with a privacy budget: public facts alone."""
 
     dataset: str
     schema: Schema
@@ -37,10 +38,10 @@ class LearningRequest(KindRequest):
     unit: Unit
     price: Price
     rows: int | None = None
-    """How many rows there are, where that is declared and so public."""
+    """The number of rows, if it is declared and therefore public."""
 
     def __post_init__(self) -> None:
-        _ = self.unit.by_person  # which refuses rows of two people
+        _ = self.unit.by_person  # raises for a unit in which a row belongs to two people
 
     @property
     def subject(self) -> str:
@@ -48,7 +49,7 @@ class LearningRequest(KindRequest):
         return f"{', '.join(column.name for column in self.features)} in {self.dataset}"
 
     def record(self, method: Learner) -> dict[str, Any]:
-        """The features, the target, what is declared of them, the price and the unit."""
+        """The features, the target, their declarations, the price and the unit."""
         return {
             "features": [column.name for column in self.features],
             "target": None if self.target is None else self.target.name,
@@ -58,16 +59,16 @@ class LearningRequest(KindRequest):
         }
 
     def open(self, datasets: Mapping[str, Dataset], salt: str) -> SaltedData:
-        """The data set: learners bound what they read by weights, or by the salt."""
+        """Return the data set; learners bound contributions by row weights or by the salt."""
         return SaltedData(datasets[self.dataset], salt)
 
 
 class Learner(Method[SaltedData], Protocol):
-    """A method whose tables a model is read from."""
+    """A method whose released tables contain a model."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The public facts, in JSON form, that a model needs to read rows and its tables."""
+        """The public facts, in JSON form, that the model needs to read its tables and new rows."""
         ...
 
 
@@ -82,13 +83,13 @@ class Learning(KindPlan):
 
 def prepare(kind: str, request: LearningRequest, options: Mapping[str, object]) -> Learning:
     """Plan a model of a kind; every choice is made from public facts."""
-    made = kind_named(KINDS, kind, "model").make(
+    method = kind_named(KINDS, kind, "model").make(
         request, options, f"A model of kind {quoted(kind)}"
     )
-    return Learning(kind, request, made)
+    return Learning(kind, request, method)
 
 
 def model_type(kind: str) -> type[Model]:
     """The class that reads the tables of a kind: the `MODEL` of its module."""
-    found: type[Model] = kind_named(KINDS, kind, "model").module.MODEL
-    return found
+    model_class: type[Model] = kind_named(KINDS, kind, "model").module.MODEL
+    return model_class

@@ -1,15 +1,16 @@
-"""What a round of a method sees of rows: whole-number offsets from centres, cut to a ball.
+"""Rounds of noisy sums: offsets of rows from centres, clipped to an L1 ball.
 
-A round knows integer centres, which are public or were made with noise before it. The engine finds
-the group of each row (its class, or the nearest centre), takes the offset from the group's centre
-in every coordinate and cuts it to an L1 ball of radius C: where |o| > C, each o_i becomes
-o_i C / |o|, rounded towards 0. All of these are whole numbers, so that every engine gives the same
-sums, and a row adds at most C to them, whatever it says. Rows near their centre lose nothing, and
-noise is as large as the ball, not as large as the declared bounds.
+k-means, logistic regression and the perceptron read rows in rounds. A round starts from integer
+centres that are public or noisy results of earlier rounds. The engine finds the group of each row
+(its class, or the nearest centre), takes the offset o from the group's centre and clips it to an L1
+ball of radius C, the *reach*: if |o| > C, each o_i becomes o_i C / |o|, rounded towards 0. All
+values are integers, so that every engine computes the same sums. Rows near their centre are not
+clipped, and noise grows with the reach, not with the declared bounds.
 
-*Sensitivity*: one row adds 1 to one count, and to the sums of all groups and coordinates together
-at most C in L1 and sqrt(C min(C, 2 GRID)) in L2, since no offset is beyond twice the grid; to the
-sums of o_i o_j, i <= j, at most (|o|_1^2 + |o|_2^2) / 2 <= C^2. `person_sensitivity` has the rest.
+*Sensitivity*: one row adds 1 to one count. To the sums of all groups and coordinates together it
+adds at most C in L1 and sqrt(C min(C, 2 GRID)) in L2, because |o_i| <= 2 GRID and so
+|o|_2^2 <= |o|_1 max |o_i|. To the sums of o_i o_j, i <= j, it adds at most
+(|o|_1^2 + |o|_2^2) / 2 <= C^2 in L1. `person_sensitivity` goes from a row to a person.
 
 Decision `learn-rounds`.
 """
@@ -44,51 +45,52 @@ if TYPE_CHECKING:
 
     Layer = Mapping[str, exp.Expr]
 
-PLACE, _NORM, _LEAST = "sf_place", "sf_norm", "sf_least"
+GROUP_COLUMN, _NORM_COLUMN, _LEAST_COLUMN = "sf_place", "sf_norm", "sf_least"
 
 
 _SPREAD = 0.15
-"""The variance that is expected of where all rows lie in a coordinate from -1 to 1."""
+"""The prior variance of the mean of all rows, in a coordinate from -1 to 1."""
 
 
 def reach_of(share: Fraction, coordinates: int) -> int:
-    """The radius of a ball, in steps of the grid: so much of every coordinate's half width."""
+    """The radius C of the ball, in 1 / GRID: this share of the half width of every coordinate."""
     return max(int(share * coordinates * GRID), 1)
 
 
-def on_grid(points: FloatArray) -> IntArray:
-    """Points as whole numbers of the grid, within it."""
+def round_to_grid(points: FloatArray) -> IntArray:
+    """Points as integers in 1 / GRID, clamped to -1 to 1."""
     return np.rint(np.clip(points, -1, 1) * GRID).astype(np.int64)
 
 
 def offset_sensitivity(unit: Unit, reach: int) -> Sensitivity:
-    """How far a person moves the sums of offsets, of all groups and coordinates together."""
+    """The sensitivity of the sums of offsets, of all groups and coordinates together."""
     return person_sensitivity(unit, l1=reach, l2_squared=reach * min(reach, 2 * GRID))
 
 
 def product_sensitivity(unit: Unit, reach: int) -> Sensitivity:
-    """How far a person moves the sums of products of two coordinates of an offset.
+    """The sensitivity of the sums of products o_i o_j, i <= j, of an offset's coordinates.
 
-    Products of two rows are never opposed: ((a b)^2 + sum of a_i^2 b_i^2) / 2 >= 0 within them.
+    The inner product of two rows' products is ((a.b)^2 + sum of a_i^2 b_i^2) / 2 >= 0, so that they
+    are not `signed`.
     """
     return person_sensitivity(unit, l1=reach**2, l2_squared=reach**4, signed=False)
 
 
 def best_spending(price: Price, unit: Unit, reach: int) -> Spending:
-    """The way to spend a price: a delta buys Gaussian noise where offsets have less of it so."""
-    size = offset_sensitivity(unit, reach)
-    return min(spendings(price), key=lambda way: way.noise(size).stddev)
+    """The spending of least noise on offsets; a delta may buy Gaussian noise."""
+    sensitivity = offset_sensitivity(unit, reach)
+    return min(spendings(price), key=lambda spending: spending.noise(sensitivity).stddev)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetRound:
     """One round: noisy counts of rows by group, and noisy sums of their offsets.
 
-    *Guarantee*: the share of the price that the round was given, for all that it tells together.
+    *Guarantee*: the round's share of the price, for counts and sums together.
     *Sensitivity*: 1 a row for counts, `reach` a row in L1 for offsets; each has its own noise and
     its own part of the share.
     *Error*: `count_sd` in rows; `sum_sd` in rows times half the width of a coordinate.
-    *Edges*: a group without rows has noise alone, and nothing asks whether it has any.
+    *Edges*: a group without rows gets noise alone; no step depends on whether it has rows.
     *Reference*: Blum, Dwork, McSherry & Nissim 2005, section 4, for learning by noisy sums.
     """
 
@@ -96,22 +98,22 @@ class OffsetRound:
     sums: Noise
     reach: int
     row: int
-    """What a row that counts in full adds to a count."""
+    """The weight of a row that counts in full."""
 
     @classmethod
     def of(
         cls, spending: Spending, unit: Unit, reach: int, *, weight: int, share: Fraction
     ) -> OffsetRound:
-        """A round for a share of a price, of which counts get weight / (reach + weight).
+        """Make a round for a share of a price, of which counts get weight / (reach + weight).
 
-        So one scale of noise, (reach + weight) / epsilon, lies on weight times the counts and on
-        the offsets.
+        With Laplace noise, weight times the counts and the offsets then have one scale of noise,
+        (reach + weight) / epsilon.
         """
-        part = Fraction(weight, reach + weight)
+        count_share = Fraction(weight, reach + weight)
         ones = person_sensitivity(unit, l1=1, l2_squared=1, signed=False)
         return cls(
-            counts=spending.noise(ones, share * part),
-            sums=spending.noise(offset_sensitivity(unit, reach), share * (1 - part)),
+            counts=spending.noise(ones, share * count_share),
+            sums=spending.noise(offset_sensitivity(unit, reach), share * (1 - count_share)),
             reach=reach,
             row=whole_row(unit),
         )
@@ -131,27 +133,27 @@ class OffsetRound:
         """The standard deviation of a sum of offsets, in rows."""
         return self.sums.stddev / (self.row * GRID)
 
-    def sample(self, told: NDArray[Any], entropy: Entropy) -> tuple[FloatArray, FloatArray]:
+    def sample(self, exact: NDArray[Any], entropy: Entropy) -> tuple[FloatArray, FloatArray]:
         """Noisy counts by group, and noisy sums by group and coordinate."""
-        counts = self.counts.steps(told[:, 0], entropy).astype(np.float64)
-        moved = self.sums.steps(told[:, 1:], entropy).astype(np.float64)
-        return counts / self.row, moved / (self.row * GRID)
+        counts = self.counts.steps(exact[:, 0], entropy).astype(np.float64)
+        sums = self.sums.steps(exact[:, 1:], entropy).astype(np.float64)
+        return counts / self.row, sums / (self.row * GRID)
 
 
 @dataclass(frozen=True)
 class GriddedRows:
-    """The rows of a data set as whole numbers: coordinates and, behind them, a class."""
+    """The rows of a data set as integers: coordinates and, behind them, a class."""
 
     data: Dataset
     expressions: Sequence[exp.Expr]
     width: int
     """How many of the expressions are coordinates."""
 
-    def tell(
+    def group_sums(
         self, centres: IntArray, reach: int, group: exp.Expr, layers: Sequence[Layer] = ()
     ) -> NDArray[Any]:
-        """How many rows each group has, and the sums of their cut offsets from its centre."""
-        terms = [exp.convert(1), *(offset(at) for at in range(self.width))]
+        """The exact number of rows of each group, and the sums of their clipped offsets."""
+        terms = [exp.convert(1), *(offset(position) for position in range(self.width))]
         return self.sums(centres, reach, terms, group, layers)
 
     def sums(
@@ -163,94 +165,108 @@ class GriddedRows:
         layers: Sequence[Layer] = (),
         after: Sequence[Layer] = (),
     ) -> NDArray[Any]:
-        """Exact sums of terms of cut offsets, by group number: one row for each centre.
+        """Exact sums of terms of clipped offsets, by group number: one row for each centre.
 
-        The group is made of `layers`; layers `after` it are made of offsets.
+        The group is computed from `layers`; the layers of `after` are computed from offsets.
         """
         return sums(
             self.data,
             self.expressions,
             terms,
-            layers=[*layers, {PLACE: group}, *offset_layers(centres, reach), *after],
-            group=exp.column(PLACE),
+            layers=[*layers, {GROUP_COLUMN: group}, *offset_layers(centres, reach), *after],
+            group=exp.column(GROUP_COLUMN),
             groups=len(centres),
         )
 
-    def middle(self, first: OffsetRound, entropy: Entropy) -> FloatArray:
-        """The noisy mean of all rows, drawn to the middle of the bounds as far as it is noise."""
+    def middle(self, offset_round: OffsetRound, entropy: Entropy) -> FloatArray:
+        """The noisy mean of all rows, shrunk towards the middle of the bounds.
+
+        The factor is prior variance / (prior variance + noise variance), as for a normal prior.
+        """
         origin = np.zeros((1, self.width), dtype=np.int64)
-        counts, moved = first.sample(self.tell(origin, first.reach, exp.convert(0)), entropy)
+        counts, sums = offset_round.sample(
+            self.group_sums(origin, offset_round.reach, exp.convert(0)), entropy
+        )
         rows = max(float(counts[0]), 1.0)
-        known = _SPREAD / (_SPREAD + (first.sum_sd / rows) ** 2)
-        return np.asarray(np.clip(moved[0] / rows, -1, 1) * known)
+        shrinkage = _SPREAD / (_SPREAD + (offset_round.sum_sd / rows) ** 2)
+        return np.asarray(np.clip(sums[0] / rows, -1, 1) * shrinkage)
 
     @property
     def label(self) -> exp.Expr:
-        """The number of a row's class; -1 for none."""
+        """The SQL of a row's class number; -1 for a row without a class."""
         return coordinate(self.width)
 
 
-def offset(at: int) -> exp.Expr:
-    """The SQL of a coordinate of a row's cut offset."""
-    return exp.column(f"sf_o{at}")
+def offset(position: int) -> exp.Expr:
+    """The SQL of a coordinate of a row's clipped offset."""
+    return exp.column(f"sf_o{position}")
 
 
 def nearest_layers(centres: IntArray) -> tuple[list[Layer], exp.Expr]:
-    """Layers that find the nearest of some centres, of several the first; and its number.
+    """Layers that find the nearest centre, and the SQL of its number; ties go to the first.
 
-    |x|^2 is the same for all centres, so that |c|^2 - 2 x c decides; it is below 2^45.
+    |x - c|^2 = |x|^2 + |c|^2 - 2 x.c, and |x|^2 is the same for all centres, so that the engine
+    compares |c|^2 - 2 x.c, an integer below 2^45.
     """
     if len(centres) == 1:
         return [], exp.convert(0)
     squares = (centres.astype(object) ** 2).sum(axis=1)
-    far = {
-        f"sf_far{at}": combined(-2 * centre, int(squares[at]), coordinate)
-        for at, centre in enumerate(centres)
+    distances = {
+        f"sf_far{number}": combined(-2 * centre, int(squares[number]), coordinate)
+        for number, centre in enumerate(centres)
     }
-    first, *rest = (exp.column(name) for name in far)
-    least = exp.Least(this=first, expressions=rest, ignore_nulls=True)
+    first, *others = (exp.column(name) for name in distances)
+    least = exp.Least(this=first, expressions=others, ignore_nulls=True)
     case = exp.case()
-    for at, name in enumerate((first, *rest[:-1])):
-        case = case.when(name.copy().eq(exp.column(_LEAST)), exp.convert(at))
-    return [far, {_LEAST: least}], case.else_(exp.convert(len(rest)))
+    for number, name in enumerate((first, *others[:-1])):
+        case = case.when(name.copy().eq(exp.column(_LEAST_COLUMN)), exp.convert(number))
+    return [distances, {_LEAST_COLUMN: least}], case.else_(exp.convert(len(others)))
 
 
 def combined(weights: IntArray, constant: int, column: Callable[[int], exp.Expr]) -> exp.Expr:
-    """A constant and columns times whole numbers."""
-    scaled = [column(at) * exp.convert(int(weight)) for at, weight in enumerate(weights)]
+    """The SQL of a linear combination of columns with integer weights."""
+    scaled = [
+        column(position) * exp.convert(int(weight)) for position, weight in enumerate(weights)
+    ]
     return total_of([exp.convert(constant), *scaled])
 
 
 def offset_layers(centres: IntArray, reach: int) -> list[Layer]:
-    """Layers that take each row's offset from its group's centre and cut it to a ball."""
+    """Layers that take each row's offset from its group's centre and clip it to the ball."""
     width = centres.shape[1]
-    apart = {f"sf_r{at}": coordinate(at) - _centre(centres[:, at]) for at in range(width)}
-    sizes = [exp.Abs(this=exp.column(name)) for name in apart]
+    differences = {
+        f"sf_r{position}": coordinate(position) - _centre(centres[:, position])
+        for position in range(width)
+    }
+    magnitudes = [exp.Abs(this=exp.column(name)) for name in differences]
     return [
-        apart,
-        {_NORM: total_of(sizes)},
-        {f"sf_o{at}": _cut(exp.column(f"sf_r{at}"), reach) for at in range(width)},
+        differences,
+        {_NORM_COLUMN: total_of(magnitudes)},
+        {
+            f"sf_o{position}": _cut(exp.column(f"sf_r{position}"), reach)
+            for position in range(width)
+        },
     ]
 
 
-def _cut(apart: exp.Expr, reach: int) -> exp.Expr:
-    """A coordinate of an offset within the ball; sizes are divided, so all engines round alike."""
-    norm = exp.column(_NORM)
-    # An engine may compute a branch that it does not take.
+def _cut(difference: exp.Expr, reach: int) -> exp.Expr:
+    """A clipped coordinate; magnitudes are divided, because engines round negatives differently."""
+    norm = exp.column(_NORM_COLUMN)
+    # An engine may compute a branch that it does not take: the divisor must never be 0.
     divisor = exp.Greatest(this=norm, expressions=[exp.convert(1)], ignore_nulls=True)
-    size = exp.Paren(this=exp.cast(exp.Abs(this=apart), "BIGINT") * literal(reach))
-    whole = exp.IntDiv(this=size, expression=exp.cast(divisor, "BIGINT"))
-    shrunk = exp.cast(whole, "BIGINT")
-    case = exp.case().when(norm.copy() <= exp.convert(reach), apart.copy())
-    case = case.when(apart.copy() < exp.convert(0), exp.Paren(this=exp.convert(0) - shrunk))
+    scaled = exp.Paren(this=exp.cast(exp.Abs(this=difference), "BIGINT") * literal(reach))
+    quotient = exp.IntDiv(this=scaled, expression=exp.cast(divisor, "BIGINT"))
+    shrunk = exp.cast(quotient, "BIGINT")
+    case = exp.case().when(norm.copy() <= exp.convert(reach), difference.copy())
+    case = case.when(difference.copy() < exp.convert(0), exp.Paren(this=exp.convert(0) - shrunk))
     return case.else_(shrunk.copy())
 
 
 def _centre(column: IntArray) -> exp.Expr:
-    """A coordinate of the centre of a row's group; a row of no group is summed nowhere."""
+    """A coordinate of the centre of a row's group; rows of no group are not summed."""
     if len(set(column.tolist())) == 1:
         return exp.convert(int(column[0]))
     case = exp.case()
-    for at, one in enumerate(column[:-1]):
-        case = case.when(exp.column(PLACE).eq(exp.convert(at)), exp.convert(int(one)))
+    for group, value in enumerate(column[:-1]):
+        case = case.when(exp.column(GROUP_COLUMN).eq(exp.convert(group)), exp.convert(int(value)))
     return exp.Paren(this=case.else_(exp.convert(int(column[-1]))))

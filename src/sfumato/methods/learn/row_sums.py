@@ -1,10 +1,12 @@
-"""Exact whole-number sums over rows, made in the engine: what every model is learned from.
+"""Exact integer sums over rows, computed in the engine: every linear model is learnt from them.
 
-Rows are first given their coordinates (`FeatureSpace.expressions`) under names of our own, then
-further columns, layer by layer, and what is summed are terms of these. Where rows belong to people,
+Each row first gets its coordinates (`FeatureSpace.expressions`) under names of our own, then
+further columns, layer by layer; the sums are over terms of these columns. If rows belong to people,
 each row has a weight in whole parts of 2^-17 rows (`counting.contribution`), so that a person's
-weights add up to no more than `max_rows` rows, wherever those rows fall: a person's sums move by at
-most `max_rows` times what the largest row moves them by, in every norm.
+weights add up to at most `max_rows` rows, wherever those rows fall.
+
+*Sensitivity*: a person moves the sums by at most `max_rows` times as much as the largest row does,
+in every norm (triangle inequality).
 
 *Range*: a term is below 2^45 and a weight at most 2^17, so that a weighted term is below 2^62. Most
 engines sum 64 bits more widely, whatever the number of rows, and sums come back in two parts of 64
@@ -37,52 +39,53 @@ if TYPE_CHECKING:
     _Figures = tuple[list[exp.Expr], list[exp.Expr]]
 
 
-_PART = 1 << 40
-"""Sums come back as their multiples of this and the rest."""
+_HIGH_SCALE = 1 << 40
+"""A wide sum comes back as a multiple of this and a remainder, which fit 64 bits each."""
 
 _TERM_BITS = 45
 _PIECE_BITS = 21
 
-_AT_ONCE = 700
-"""How many sums one query makes: engines bound the columns of a result."""
+_TERMS_PER_QUERY = 700
+"""The most sums of one query: engines limit the columns of a result."""
 
 _GROUP = "sf_group"
 
 
-def coordinate(place: int) -> exp.Column:
-    """The SQL of a coordinate by its place, for terms, groups and layers."""
-    return exp.column(f"sf_x{place}")
+def coordinate(position: int) -> exp.Column:
+    """The SQL of a coordinate by its position, for terms, groups and layers."""
+    return exp.column(f"sf_x{position}")
 
 
-def clipped(place: int) -> exp.Column:
+def clipped(position: int) -> exp.Column:
     """The SQL of a coordinate after `clip_layers`."""
-    return exp.column(f"sf_c{place}")
+    return exp.column(f"sf_c{position}")
 
 
-def clip_layers(size: int, norm: int, *, others: int = 0) -> list[Layer]:
+def clip_layers(size: int, norm: int, *, scaled_along: int = 0) -> list[Layer]:
     """Layers that shrink every row to an L2 norm of at most `norm`, in whole numbers.
 
-    The first `size` coordinates have the norm; so many others behind them shrink as they do.
+    The norm is that of the first `size` coordinates; `scaled_along` further coordinates behind
+    them are multiplied by the same factor.
 
-    The norm is rounded up and quotients towards 0, so that |x'| <= |x| norm / |x|. The squared norm
-    is a whole number below 2^53, whose root engines find exactly rounded: rounded up to a whole
-    number, it is never below the root itself.
+    Clipping: x' = x norm / ceil(|x|) where ceil(|x|) > norm, rounded towards 0, so that
+    |x'| <= norm. The squared norm is a whole number below 2^53, so that every engine rounds its
+    root correctly, and the ceiling is never below the true root.
     """
     square = total_of([exp.Mul(this=coordinate(i), expression=coordinate(i)) for i in range(size)])
     root = exp.Ceil(this=exp.Sqrt(this=exp.cast(exp.column("sf_square"), "DOUBLE")))
-    length, most = exp.column("sf_length"), literal(norm)
+    length, limit = exp.column("sf_length"), literal(norm)
     return [
         {"sf_square": square},
         {"sf_length": exp.cast(root, "BIGINT")},
         {
             f"sf_c{i}": exp.case()
             .when(
-                exp.GT(this=length.copy(), expression=most.copy()),
+                exp.GT(this=length.copy(), expression=limit.copy()),
                 exp.cast(
                     exp.IntDiv(
                         this=exp.Paren(
                             this=exp.Mul(
-                                this=exp.cast(coordinate(i), "BIGINT"), expression=most.copy()
+                                this=exp.cast(coordinate(i), "BIGINT"), expression=limit.copy()
                             )
                         ),
                         expression=exp.cast(length, "BIGINT"),
@@ -91,7 +94,7 @@ def clip_layers(size: int, norm: int, *, others: int = 0) -> list[Layer]:
                 ),
             )
             .else_(coordinate(i))
-            for i in range(size + others)
+            for i in range(size + scaled_along)
         },
     ]
 
@@ -106,49 +109,54 @@ def sums(
     groups: int = 1,
     bits: int = _TERM_BITS,
 ) -> NDArray[Any]:
-    """Add up terms over rows, by group number where one is given: (groups, terms), exact.
+    """Sum terms over rows exactly, by group: an array of Python integers, (groups, terms).
 
     Coordinates are expressions of the table's columns; layers, terms and the group are expressions
-    of `coordinate(place)` and of what earlier layers name. Sums are in parts of `whole_row(unit)`.
-    Rows whose group is not 0, ..., groups - 1 are left out. No more than 700 terms are summed in
-    one query. Nothing is drawn: weights need no salt. Terms are below 2^bits in size: the fewer
-    bits, the quicker an engine is that sums in 64 of them.
+    of `coordinate(position)` and of the names of earlier layers. Sums are in parts of
+    `whole_row(unit)`. Rows whose group is not in 0, ..., groups - 1 are not summed. No row is
+    sampled, so no salt is needed. Terms are below 2^bits in absolute value; fewer bits are faster
+    in an engine that sums in 64 bits.
     """
-    found = np.zeros((groups, len(terms)), dtype=object)
+    totals = np.zeros((groups, len(terms)), dtype=object)
     rows = _rows(data, coordinates, layers, group)
     wide = data.engine.traits.sums_widely
-    weighed = bits + (WEIGHT_BITS if data.unit.by_person else 0)
-    scales = _WIDE if wide else [1 << at for at in range(0, weighed, _PIECE_BITS)]
-    for start in range(0, len(terms), _AT_ONCE):
-        some = [_weighed(term, data.unit) for term in terms[start : start + _AT_ONCE]]
-        figures = _wide_sums(some) if wide else _piece_sums(some, scales)
+    weighted_bits = bits + (WEIGHT_BITS if data.unit.by_person else 0)
+    scales = (
+        _HIGH_LOW_SCALES if wide else [1 << shift for shift in range(0, weighted_bits, _PIECE_BITS)]
+    )
+    for start in range(0, len(terms), _TERMS_PER_QUERY):
+        weighted_terms = [
+            _weighted(term, data.unit) for term in terms[start : start + _TERMS_PER_QUERY]
+        ]
+        figures = _wide_sums(weighted_terms) if wide else _piece_sums(weighted_terms, scales)
         answer = data.engine.run(_query(rows, figures, groups, grouped=group is not None))
-        columns = [answer.column(place).to_pylist() for place in range(answer.num_columns)]
+        columns = [answer.column(position).to_pylist() for position in range(answer.num_columns)]
         numbers = columns.pop(0) if group is not None else [0] * answer.num_rows
-        for place, column in enumerate(columns):
-            at, scale = start + place // len(scales), scales[place % len(scales)]
-            for number, part in zip(numbers, column, strict=True):
-                found[int(number), at] += int(part) * scale
-    return found
+        for position, column in enumerate(columns):
+            term_index, scale = start + position // len(scales), scales[position % len(scales)]
+            for number, value in zip(numbers, column, strict=True):
+                totals[int(number), term_index] += int(value) * scale
+    return totals
 
 
 def whole_row(unit: Unit) -> int:
-    """What a row that counts in full adds to a sum of ones."""
+    """The weight of a row that counts in full: what it adds to a sum of ones."""
     return FULL_WEIGHT if unit.by_person else 1
 
 
 def person_sensitivity(unit: Unit, *, l1: int, l2_squared: int, signed: bool = True) -> Sensitivity:
-    """How far a person moves sums, by what the largest row adds to them, in sums' own parts.
+    """The sensitivity of sums to a person, in parts of `whole_row`, from that to one row.
 
-    A replaced person takes one row's worth away and adds another's, `max_rows` times: the L1 norm
-    doubles, and the squared L2 norm does where no two rows' terms point in opposite directions
-    (their inner product is never negative: not `signed`); else it is four times as much.
+    `l1` and `l2_squared` bound the terms of one row. Adding or removing a person changes at most
+    `max_rows` rows. Replacing a person removes `max_rows` rows and adds as many: the L1 norm
+    doubles. The squared L2 norm is |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: four times as much in
+    general, twice if terms of two rows never have a negative inner product (not `signed`).
     """
     rows = count_sensitivity(unit).l1 * whole_row(unit)
-    both = unit.relation is Neighbours.REPLACE_ONE
+    replaced = unit.relation is Neighbours.REPLACE_ONE
     return Sensitivity(
-        l1=Fraction(l1) * rows * (2 if both else 1),
-        l2_squared=Fraction(l2_squared) * rows**2 * ((4 if signed else 2) if both else 1),
+        l1=Fraction(l1) * rows * (2 if replaced else 1),
+        l2_squared=Fraction(l2_squared) * rows**2 * ((4 if signed else 2) if replaced else 1),
     )
 
 
@@ -158,71 +166,73 @@ def _rows(
     layers: Sequence[Layer],
     group: exp.Expr | None,
 ) -> exp.Query:
-    """The rows with their weight, coordinates, what the layers add, and their group."""
-    named = [exp.alias_(tree, f"sf_x{place}") for place, tree in enumerate(coordinates)]
+    """The rows with their weight, their coordinates, the columns of the layers, and their group."""
+    named = [
+        exp.alias_(expression, f"sf_x{position}") for position, expression in enumerate(coordinates)
+    ]
     # A row has at least one column, also where there is no coordinate.
     rows: exp.Select = exp.select(exp.alias_(literal(1), "sf_one"), *named).from_(data.table.copy())
     if data.unit.by_person:
         assert data.unit.column is not None
         person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
         rows = weigh_rows(rows.select(person), data.unit)
-    every = list(layers) if group is None else [*layers, {_GROUP: group}]
-    return layered(rows, every, data.engine.traits.once)
+    all_layers = list(layers) if group is None else [*layers, {_GROUP: group}]
+    return layered(rows, all_layers, data.engine.traits.once)
 
 
 def layered(
     rows: exp.Select, layers: Sequence[Layer], once: Callable[[exp.Select], exp.Select]
 ) -> exp.Select:
-    """Rows with further columns, each layer made of those before it, and all cells made once."""
-    for place, layer in enumerate(layers):
-        added = [exp.alias_(tree.copy(), name) for name, tree in layer.items()]
+    """Add columns to rows, layer by layer; `once` keeps an engine from computing a layer twice."""
+    for level, layer in enumerate(layers):
+        added = [exp.alias_(expression.copy(), name) for name, expression in layer.items()]
         rows = exp.select(exp.Star(), *added).from_(
-            once(rows).subquery(f"sf_layer_{place}", copy=False), copy=False
+            once(rows).subquery(f"sf_layer_{level}", copy=False), copy=False
         )
     return once(rows)
 
 
-def _weighed(term: exp.Expr, unit: Unit) -> exp.Expr:
+def _weighted(term: exp.Expr, unit: Unit) -> exp.Expr:
     """A term of a row, times the row's weight where rows belong to people."""
-    tree: exp.Expr = exp.Paren(this=term.copy())
+    weighted: exp.Expr = exp.Paren(this=term.copy())
     if unit.by_person:
-        tree = exp.Mul(this=tree, expression=exp.column(WEIGHT))
-    return exp.Cast(this=tree, to=exp.DataType.build("BIGINT"))
+        weighted = exp.Mul(this=weighted, expression=exp.column(WEIGHT))
+    return exp.Cast(this=weighted, to=exp.DataType.build("BIGINT"))
 
 
 def _query(rows: exp.Query, figures: _Figures, groups: int, *, grouped: bool) -> exp.Select:
-    """What is made of some sums, by group."""
-    added, told = figures
-    summed = exp.select(*added).from_(rows.subquery("sf_weighed"), copy=False)
+    """The query of aggregates, and of outputs computed from them, by group."""
+    aggregates, outputs = figures
+    summed = exp.select(*aggregates).from_(rows.subquery("sf_weighed"), copy=False)
     if not grouped:
-        return exp.select(*told).from_(summed.subquery("sf_summed", copy=False), copy=False)
+        return exp.select(*outputs).from_(summed.subquery("sf_summed", copy=False), copy=False)
     number = exp.column(_GROUP)
-    inside = exp.and_(number >= literal(0), number.copy() < literal(groups))
-    summed = summed.select(number.copy()).where(inside, copy=False).group_by(number.copy())
+    in_range = exp.and_(number >= literal(0), number.copy() < literal(groups))
+    summed = summed.select(number.copy()).where(in_range, copy=False).group_by(number.copy())
     key = exp.alias_(exp.cast(number.copy(), "BIGINT"), _GROUP)
-    return exp.select(key, *told).from_(summed.subquery("sf_summed", copy=False), copy=False)
+    return exp.select(key, *outputs).from_(summed.subquery("sf_summed", copy=False), copy=False)
 
 
-_WIDE = [_PART, 1]
+_HIGH_LOW_SCALES = [_HIGH_SCALE, 1]
 
 
 def _wide_sums(terms: Sequence[exp.Expr]) -> _Figures:
-    """The sums of terms where engines sum widely, and each as multiples of `_PART` and the rest."""
-    names = [f"sf_sum_{place}" for place in range(len(terms))]
-    found = [
+    """The sums of terms in an engine that sums in more than 64 bits, each as high and low part."""
+    names = [f"sf_sum_{position}" for position in range(len(terms))]
+    aggregates = [
         exp.alias_(exp.Sum(this=term), name, copy=False)
         for name, term in zip(names, terms, strict=True)
     ]
-    return found, [part for name in names for part in _parts(name)]
+    return aggregates, [part for name in names for part in _high_and_low(name)]
 
 
 def _piece_sums(terms: Sequence[exp.Expr], scales: Sequence[int]) -> _Figures:
-    """The sums of each term's digits, by scales, least first, where engines sum in 64 bits.
+    """The sums of each term's digits in base 2^21, lowest first, in an engine of 64-bit sums.
 
-    Digits have the sign of their term. The last of them is whatever is left.
+    Digits have the sign of their term. The last digit is the remaining quotient.
     """
-    found: list[exp.Expr] = []
-    told: list[exp.Expr] = []
+    aggregates: list[exp.Expr] = []
+    outputs: list[exp.Expr] = []
     for term in terms:
         for scale in scales:
             piece = term.copy()
@@ -230,33 +240,33 @@ def _piece_sums(terms: Sequence[exp.Expr], scales: Sequence[int]) -> _Figures:
                 piece = exp.cast(exp.IntDiv(this=piece, expression=literal(scale)), "BIGINT")
             if scale != scales[-1]:
                 piece = exp.Mod(this=piece, expression=literal(1 << _PIECE_BITS))
-            name = f"sf_sum_{len(found)}"
-            found.append(exp.alias_(exp.Sum(this=piece), name, copy=False))
-            whole = exp.Coalesce(this=exp.column(name), expressions=[literal(0)])
-            told.append(exp.alias_(exp.cast(whole, "BIGINT"), f"{name}_told", copy=False))
-    return found, told
+            name = f"sf_sum_{len(aggregates)}"
+            aggregates.append(exp.alias_(exp.Sum(this=piece), name, copy=False))
+            total = exp.Coalesce(this=exp.column(name), expressions=[literal(0)])
+            outputs.append(exp.alias_(exp.cast(total, "BIGINT"), f"{name}_total", copy=False))
+    return aggregates, outputs
 
 
-def _parts(name: str) -> tuple[exp.Expr, exp.Expr]:
-    """A sum as multiples of `_PART`, and the rest, towards 0. Where nothing is added both are 0.
+def _high_and_low(name: str) -> tuple[exp.Expr, exp.Expr]:
+    """A sum as a multiple of `_HIGH_SCALE` and a remainder, rounded towards 0; 0 of no rows.
 
-    The sum without the rest is a multiple of a power of two with a quotient below 2^53: however an
-    engine divides, as decimals or as doubles, the quotient is exact.
+    The sum without the remainder is a multiple of a power of two with a quotient below 2^53, so
+    that the quotient is exact whether an engine divides decimals or doubles.
     """
-    some = exp.Coalesce(this=exp.column(name), expressions=[exp.convert(0)])
-    rest = exp.Mod(this=some, expression=literal(_PART))
-    whole = exp.Paren(this=some.copy() - rest.copy())
-    high = exp.cast(exp.Div(this=whole, expression=literal(_PART)), "BIGINT")
-    low = exp.cast(rest, "BIGINT")
+    total = exp.Coalesce(this=exp.column(name), expressions=[exp.convert(0)])
+    remainder = exp.Mod(this=total, expression=literal(_HIGH_SCALE))
+    multiple = exp.Paren(this=total.copy() - remainder.copy())
+    high = exp.cast(exp.Div(this=multiple, expression=literal(_HIGH_SCALE)), "BIGINT")
+    low = exp.cast(remainder, "BIGINT")
     return exp.alias_(high, f"{name}_high", copy=False), exp.alias_(low, f"{name}_low", copy=False)
 
 
-def total_of(trees: Sequence[exp.Expr]) -> exp.Expr:
-    """A sum of trees, nested no deeper than its logarithm: engines bound the depth they parse."""
-    if not trees:
+def total_of(expressions: Sequence[exp.Expr]) -> exp.Expr:
+    """The sum of expressions as a balanced tree: engines limit the depth that they parse."""
+    if not expressions:
         return literal(0)
-    if len(trees) == 1:
-        return trees[0]
-    half = len(trees) // 2
-    left, right = total_of(trees[:half]), total_of(trees[half:])
+    if len(expressions) == 1:
+        return expressions[0]
+    half = len(expressions) // 2
+    left, right = total_of(expressions[:half]), total_of(expressions[half:])
     return exp.Paren(this=exp.Add(this=left, expression=right))

@@ -1,4 +1,4 @@
-"""A tree of questions about declared bins, grown level by level, and what it tells of classes.
+"""Private decision trees and forests: how questions are chosen, and how leaves are counted.
 
 Decision `learn-tables`.
 """
@@ -20,7 +20,7 @@ from sfumato.methods.learn.bins import (
     ClassLabels,
     table_sensitivity,
 )
-from sfumato.methods.learn.model import words
+from sfumato.methods.learn.model import class_names
 from sfumato.methods.learn.naive_bayes import ASSUMED_ROWS, clarity
 from sfumato.methods.learn.row_sums import whole_row
 from sfumato.methods.learn.splits import (
@@ -51,72 +51,82 @@ if TYPE_CHECKING:
 
 
 _LEAVES = Fraction(1, 2)
-"""The share of the budget that counts the leaves; the levels have equal parts of the rest."""
+"""The share of the budget for the counts of leaves; the levels share the rest equally."""
 
 _BINS = 16
 _GROWTHS = ("greedy", "stump", "random")
 
 
 @dataclass(frozen=True)
-class LevelChoices:
-    """A choice of one question for every node of a level, all of them for one price.
-
-    *Guarantee*: epsilon for all nodes together, of bounded range epsilon: it is the exponential
-    mechanism over all combinations of questions, whose score is the sum of the nodes' scores.
-    *Sensitivity*: a person's weights add up to at most m rows over all nodes together. The score of
-    a question, rows that guessing the commonest class on either side gets right, moves by at most
-    the person's weight in its node; so the sum over the nodes moves by at most m rows, and never
-    down where a person is added.
-    *Error*: in each node the score is below the best by more than log(questions / beta) / rate with
-    probability at most beta.
-    *Edges*: a node without rows has every question with the same chance.
-    *Reference*: McSherry & Talwar 2007; Friedman & Schuster 2010 for the score.
-    """
-
-    choice: Exponential
-
-    @property
-    def event(self) -> Event:
-        """What all nodes together cost."""
-        return self.choice.event
-
-    def sample(self, scores: IntArray, entropy: Entropy) -> IntArray:
-        """The question of each node, of scores (nodes, questions)."""
-        return self.choice.sample(scores, entropy)
-
-
-@dataclass(frozen=True)
-class GreedyTree:
-    """Choose the question of every node by an exponential choice, then count the leaves with noise.
-
-    *Guarantee*: the price in full: half of it in equal parts for the levels (`LevelChoices`), half
-    for the counts of classes in leaves. Every leaf and node of a level has other rows, so that a
-    level costs once.
-    *Sensitivity*: m rows a person for scores and counts, in L1 and L2; replaced people 2 m and
-    m sqrt(2) for counts, and two choices' worth for scores.
-    *Error*: `error` states how far a leaf's count is off.
-    *Edges*: rows without a declared class are left out; columns of one bin are never useful, and
-    may be asked all the same. Nodes without rows are grown as all others.
-    *Reference*: Friedman & Schuster 2010, with the levels of McSherry & Talwar's choice.
-    """
+class TreeLearner:
+    """The public facts that all kinds of trees share."""
 
     request: LearningRequest
     space: BinnedSpace
     labels: ClassLabels
     spending: Spending
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The tables that will be released, without a row."""
+        return blank_tables(self.space, self.labels)
+
+    @property
+    def questions(self) -> SplitQuestions:
+        """All possible questions about the features."""
+        return SplitQuestions(self.space)
+
+    def grown_by(self, growth: str, depth: int) -> dict[str, Any]:
+        """The public choices of a tree, in JSON form."""
+        bins, classes = list(self.space.sizes), class_names(self.labels)
+        return {"bins": bins, "classes": classes, "growth": growth, "depth": depth}
+
+    def count_error(self, noise: Noise) -> dict[str, Any]:
+        """The noise of a leaf's count, in rows."""
+        row = whole_row(self.request.unit)
+        return {"count": {"sd": noise.stddev / row, "bound95": noise.bound(0.05) / row}}
+
+    def leaf_facts(self, noise: Noise | None, trees: int = 1) -> dict[str, Any]:
+        """The public facts that a model needs; classes chosen without counts have no noise."""
+        sd = 0.0 if noise is None else noise.stddev / whole_row(self.request.unit)
+        return trees_facts(self.space, self.labels, trees, sd)
+
+
+@dataclass(frozen=True)
+class GreedyTree(TreeLearner):
+    """Choose the question of every node by the exponential mechanism, then count leaves with noise.
+
+    *Guarantee*: the price in full: half of it in equal parts for the levels (`choices`), half for
+    the counts of classes in leaves. The nodes of a level have disjoint rows, so that a level costs
+    once.
+    *Sensitivity*: m rows a person for scores and counts, in L1 and L2; replaced people 2 m and
+    m sqrt(2) for counts, and twice m for scores.
+    *Error*: `error` states the noise of a leaf's count.
+    *Edges*: rows without a declared class are not counted; columns of one bin are never useful, and
+    may be chosen all the same. Nodes without rows are grown like all others.
+    *Reference*: Friedman & Schuster 2010; McSherry & Talwar 2007 for the choice.
+    """
+
     depth: int
 
     @cached_property
     def noise(self) -> Noise:
-        """The noise of the leaves' counts."""
+        """The noise of the counts of leaves."""
         return self.spending.noise(table_sensitivity(self.request.unit), _LEAVES)
 
     @cached_property
-    def choices(self) -> LevelChoices:
-        """The choice of each level."""
-        share, questions = (1 - _LEAVES) / self.depth, SplitQuestions(self.space)
+    def choices(self) -> Exponential:
+        """The choice of one question for every node of a level, all nodes for one epsilon.
+
+        Choosing for all nodes is the exponential mechanism over all combinations of questions,
+        whose score is the sum of the nodes' scores. The score of a question is the number of rows
+        that the commonest class of either side predicts correctly; it moves by at most the
+        person's weight in that node. A person's weights add up to at most m rows over all nodes,
+        so that the sum moves by at most m rows, and never down if a person is added.
+        """
+        share = (1 - _LEAVES) / self.depth
         epsilon = self.spending.choice_epsilon(share)
-        return LevelChoices(_score_choice(self.request, epsilon, len(questions)))
+        return _score_choice(self.request, epsilon, len(self.questions))
 
     @property
     def event(self) -> Event:
@@ -125,72 +135,60 @@ class GreedyTree:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How it is grown."""
-        return {**_told(self.space, self.labels), "growth": "greedy", "depth": self.depth}
+        """The bins, the classes, the growth and the depth."""
+        return self.grown_by("greedy", self.depth)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far the counts of the leaves are off."""
-        part = whole_row(self.request.unit)
-        noise = self.noise
-        return {"count": {"sd": noise.stddev / part, "bound95": noise.bound(0.05) / part}}
+        """The noise of a leaf's count, in rows."""
+        return self.count_error(self.noise)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns are read, which classes there are, and how far counts are off."""
-        sd = self.noise.stddev / whole_row(self.request.unit)
-        return trees_facts(self.space, self.labels, 1, sd)
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
-        return blank_tables(self.space, self.labels)
+        """The bins, the classes, and the standard deviation of a leaf's count."""
+        return self.leaf_facts(self.noise)
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Grow the tree, one pass a level, and count its leaves. Weights need no salt."""
-        counter, questions = (
-            ClassCounter(salted.data, self.space, self.labels),
-            SplitQuestions(self.space),
-        )
+        """Grow the tree, one scan a level, and count its leaves. Row weights need no salt."""
+        counter = ClassCounter(salted.data, self.space, self.labels)
+        questions = self.questions
         chosen = np.zeros(0, dtype=np.int64)
         for level in range(self.depth):
             if not level:
                 tables = [table[None] for table in counter.tables(counter.bins)]
             else:
-                above = _grown(questions, chosen)
-                tables = counter.tables(counter.bins, within=above.leaves[0], layer=above.layer())
+                parents = _tree_of(questions, chosen)
+                tables = counter.tables(
+                    counter.bins, within=parents.leaves[0], layer=parents.layer()
+                )
             no, yes = questions.sides(tables)
             scores = no.max(axis=1) + yes.max(axis=1)
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
-        tree = _grown(questions, chosen)
+        tree = _tree_of(questions, chosen)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
         noisy = self.noise.steps(counts.T, entropy) / whole_row(salted.data.unit)
         return {"splits": tree.table(), "leaves": leaves_table(self.labels, noisy[None])}
 
 
 @dataclass(frozen=True)
-class Stump:
-    """Choose one question together with the classes that its answers tell, for the whole price.
+class Stump(TreeLearner):
+    """Choose one question together with the classes of its two answers, for the whole price.
 
     *Guarantee*: epsilon, of bounded range epsilon, by one exponential choice.
-    *Sensitivity*: the score, how many rows it tells rightly, moves by at most the m rows of a
-    person, and never down where one is added.
-    *Error*: it tells at most log(candidates / beta) / rate rows fewer rightly than the best stump
-    does, with probability at least 1 - beta; `error` states that for 5 %.
-    *Edges*: rows without a declared class are left out. It tells classes without chances.
+    *Sensitivity*: the score, the number of correctly predicted rows, moves by at most the m rows of
+    a person, and never down if one is added.
+    *Error*: it predicts at most log(candidates / beta) / rate rows fewer correctly than the best
+    stump, with probability at least 1 - beta; `error` states that for 5 %.
+    *Edges*: rows without a declared class are not counted. It predicts classes without
+    probabilities.
     *Reference*: McSherry & Talwar 2007, Theorem 6.
     """
-
-    request: LearningRequest
-    space: BinnedSpace
-    labels: ClassLabels
-    spending: Spending
 
     @cached_property
     def choice(self) -> Exponential:
         """The choice of a question, the class of no, and the class of yes."""
-        many = len(SplitQuestions(self.space)) * len(self.labels) ** 2
-        return _score_choice(self.request, self.spending.choice_epsilon(), many)
+        candidates = len(self.questions) * len(self.labels) ** 2
+        return _score_choice(self.request, self.spending.choice_epsilon(), candidates)
 
     @property
     def event(self) -> Event:
@@ -199,39 +197,31 @@ class Stump:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How it is grown."""
-        return {**_told(self.space, self.labels), "growth": "stump", "depth": 1}
+        """The bins, the classes, the growth and the depth."""
+        return self.grown_by("stump", 1)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How many rows fewer it tells rightly than the best would."""
+        """How many correct rows fewer than the best stump, at most with 95 %."""
         return {"rows_missed": {"bound95": self.choice.bound(0.05) / whole_row(self.request.unit)}}
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns are read, and which classes there are."""
-        return trees_facts(self.space, self.labels, 1, 0.0)
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
-        return blank_tables(self.space, self.labels)
+        """The bins and the classes."""
+        return self.leaf_facts(None)
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The question, and one row of the class that each answer tells. Weights need no salt."""
-        counter, questions = (
-            ClassCounter(salted.data, self.space, self.labels),
-            SplitQuestions(self.space),
-        )
-        no, yes = questions.sides(counter.tables(counter.bins))
+        """Choose the question and its classes; the table has one row of the class of each leaf."""
+        counter = ClassCounter(salted.data, self.space, self.labels)
+        no, yes = self.questions.sides(counter.tables(counter.bins))
         # (class of no, class of yes, questions)
         scores = no[:, None, :] + yes[None, :, :]
         first = int(self.choice.sample(scores.reshape(1, -1), entropy)[0])
-        left, right, asked = np.unravel_index(first, scores.shape)
-        told = np.zeros((1, 2, len(self.labels)))
-        told[0, 0, left] = told[0, 1, right] = 1
-        tree = _grown(questions, np.array([asked]))
-        return {"splits": tree.table(), "leaves": leaves_table(self.labels, told)}
+        no_class, yes_class, question = np.unravel_index(first, scores.shape)
+        leaves = np.zeros((1, 2, len(self.labels)))
+        leaves[0, 0, no_class] = leaves[0, 1, yes_class] = 1
+        tree = _tree_of(self.questions, np.array([question]))
+        return {"splits": tree.table(), "leaves": leaves_table(self.labels, leaves)}
 
 
 def prepare(
@@ -241,44 +231,49 @@ def prepare(
     depth: object = None,
     growth: object = None,
 ) -> GreedyTree | Stump | RandomTree:
-    """Choose how a tree is grown, by declared rows, classes and price.
+    """Plan a tree from declared rows, classes and price.
 
-    `growth` is "greedy", "stump" (two leaves, the whole price for one choice) or "random" (free
-    questions, the whole price for the classes of leaves); `depth` how many questions lead to a
-    leaf.
+    `growth` is "greedy", "stump" (two leaves, the whole price for one choice) or "random" (random
+    questions cost nothing, the whole price goes to the classes of leaves). `depth` is the number of
+    questions from the root to a leaf, `bins` the number of bins of a numeric feature.
     """
     assert request.target is not None
     labels = ClassLabels.of(request.target)
-    cut = _BINS if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
-    space, sensitivity = BinnedSpace.of(request.features, cut), table_sensitivity(request.unit)
+    bin_count = _BINS if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
+    space, sensitivity = (
+        BinnedSpace.of(request.features, bin_count),
+        table_sensitivity(request.unit),
+    )
     rows = request.rows or ASSUMED_ROWS
-    offers = [(one, one.noise(sensitivity)) for one in spendings(request.price)]
+    offers = [(spending, spending.noise(sensitivity)) for spending in spendings(request.price)]
     spending, noise = min(offers, key=lambda offer: offer[1].stddev)
-    clear = clarity(noise, request.unit, rows, len(labels))
-    grown = _growth(clear, len(labels)) if depth is None else "greedy"
-    how = grown if growth is None else choice(growth, "growth", _GROWTHS)
-    if how == "stump":
+    count_clarity = clarity(noise, request.unit, rows, len(labels))
+    default = _default_growth(count_clarity, len(labels)) if depth is None else "greedy"
+    chosen = default if growth is None else choice(growth, "growth", _GROWTHS)
+    if chosen == "stump":
         return Stump(request, space, labels, spending)
-    fitting = MOST_DEPTH if how == "random" else _deep(clear)
-    deep = fitting if depth is None else whole(depth, "depth", least=1, most=MOST_DEPTH)
-    if how == "random":
-        return RandomTree(request, space, labels, spending, deep)
-    return GreedyTree(request, space, labels, spending, deep)
+    # Random questions cost nothing, so that depth is free; greedy levels divide the budget.
+    levels = MOST_DEPTH if chosen == "random" else _default_depth(count_clarity)
+    if depth is not None:
+        levels = whole(depth, "depth", least=1, most=MOST_DEPTH)
+    learner = RandomTree if chosen == "random" else GreedyTree
+    return learner(request, space, labels, spending, levels)
 
 
-def _growth(clear: float, classes: int) -> str:
-    """What pays, by how clear counts of classes are; a stump tells two classes and no more."""
+def _default_growth(count_clarity: float, classes: int) -> str:
+    """The best growth by the clarity of counts; a stump predicts no more than two classes."""
     if classes <= 2:
-        return "stump" if clear < 60 else "greedy"
-    return "random" if clear < 20 else "greedy"
+        return "stump" if count_clarity < 60 else "greedy"
+    return "random" if count_clarity < 20 else "greedy"
 
 
-def _deep(clear: float) -> int:
-    return next((depth for depth, end in enumerate((100, 1_000, 20_000), 2) if clear < end), 5)
+def _default_depth(count_clarity: float) -> int:
+    limits = enumerate((100, 1_000, 20_000), 2)
+    return next((depth for depth, limit in limits if count_clarity < limit), 5)
 
 
 def _score_choice(request: LearningRequest, epsilon: Fraction, candidates: int) -> Exponential:
-    """A choice by scores that count rows."""
+    """The exponential mechanism for scores that count rows: a person moves them by m rows."""
     return Exponential(
         epsilon=epsilon,
         candidates=candidates,
@@ -287,49 +282,40 @@ def _score_choice(request: LearningRequest, epsilon: Fraction, candidates: int) 
     )
 
 
-def _grown(questions: SplitQuestions, chosen: IntArray) -> SplitTrees:
-    """The tree of the questions of all levels so far."""
+def _tree_of(questions: SplitQuestions, chosen: IntArray) -> SplitTrees:
+    """The tree of the chosen questions of all levels so far."""
     features, cuts = questions.features[chosen], questions.cuts[chosen]
     return SplitTrees(questions.space, features[None], cuts[None])
-
-
-def _told(space: BinnedSpace, labels: ClassLabels) -> dict[str, Any]:
-    return {"bins": list(space.sizes), "classes": words(labels)}
 
 
 MODEL = TreesModel
 
 
-# A tree of random questions, whose leaves each tell one class that was chosen for it.
-#
-# Decision `learn-tables`.
+# A tree of random questions: the budget goes to the choice of one class for each leaf.
 
 
 @dataclass(frozen=True)
-class RandomTree:
+class RandomTree(TreeLearner):
     """Draw questions without looking at rows, and choose the class of every leaf by its count.
 
-    *Guarantee*: the price in full, as a pure epsilon, for all leaves together: a choice with scores
-    that a person moves by w costs rate w, and a person's weights over all leaves add up to m rows.
-    *Sensitivity*: m rows a person over all leaves; adding a person moves no count down. Replaced
-    people are taken away and added: twice as much, for which the rate is halved.
+    *Guarantee*: the price in full, as a pure epsilon, for all leaves together: a choice whose
+    scores a person moves by w costs rate w, and a person's weights over all leaves add up to m
+    rows.
+    *Sensitivity*: m rows a person over all leaves; adding a person moves no count down. A replaced
+    person is removed and added: twice as much, for which the rate is halved.
     *Error*: the class of a leaf has at most log(classes / beta) / rate rows fewer than the
     commonest, with probability at least 1 - beta; `error` states that for 5 %.
-    *Edges*: rows without a declared class are left out. In leaves without rows every class has the
-    same chance to be told. It tells classes without chances.
+    *Edges*: rows without a declared class are not counted. In a leaf without rows every class is
+    equally likely. It predicts classes without probabilities.
     *Reference*: McKenna & Sheldon 2020 for the choice; Jagannathan, Pillaipakkamnatt & Wright 2009
     for random questions.
     """
 
-    request: LearningRequest
-    space: BinnedSpace
-    labels: ClassLabels
-    spending: Spending
     depth: int
 
     @cached_property
     def choice(self) -> PermuteAndFlip:
-        """The choice of a leaf's class; all leaves together cost it once."""
+        """The choice of a leaf's class; all leaves together cost its epsilon once."""
         unit = self.request.unit
         return PermuteAndFlip(
             epsilon=self.spending.pure_epsilon(),
@@ -345,68 +331,56 @@ class RandomTree:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How it is grown."""
-        told = {"bins": list(self.space.sizes), "classes": words(self.labels)}
-        return {**told, "growth": "random", "depth": self.depth}
+        """The bins, the classes, the growth and the depth."""
+        return self.grown_by("random", self.depth)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How many rows of a leaf fewer are told rightly than could be."""
+        """How many correct rows fewer in a leaf than the commonest class, at most with 95 %."""
         return {"rows_missed": {"bound95": self.choice.bound(0.05) / whole_row(self.request.unit)}}
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns are read, and which classes there are."""
-        return trees_facts(self.space, self.labels, 1, 0.0)
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
-        return blank_tables(self.space, self.labels)
+        """The bins and the classes."""
+        return self.leaf_facts(None)
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The questions, and one row of the class that each leaf tells. Weights need no salt."""
-        tree = SplitTrees.drawn(SplitQuestions(self.space), 1, self.depth, entropy)
+        """Draw questions and choose classes; the table has one row of the class of each leaf."""
+        tree = SplitTrees.random(self.questions, 1, self.depth, entropy)
         counter = ClassCounter(salted.data, self.space, self.labels)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
         chosen = self.choice.sample(counts.T, entropy)
-        told = np.zeros((1, *counts.T.shape))
-        told[0, np.arange(len(chosen)), chosen] = 1
-        return {"splits": tree.table(), "leaves": leaves_table(self.labels, told)}
+        leaves = np.zeros((1, *counts.T.shape))
+        leaves[0, np.arange(len(chosen)), chosen] = 1
+        return {"splits": tree.table(), "leaves": leaves_table(self.labels, leaves)}
 
 
 # A forest: many trees of random questions, whose leaves are counted with noise.
-#
-# Decision `learn-tables`.
 
 MOST_TREES = 256
 _DEPTH = 5
 
 
 @dataclass(frozen=True)
-class Forest:
+class Forest(TreeLearner):
     """Draw questions without looking at rows, and count classes in the leaves of every tree.
 
     *Guarantee*: the price in full, in equal shares for the trees: every tree has every person. The
     leaves of one tree have different rows and cost once.
     *Sensitivity*: of a tree's leaves m rows a person in L1 and L2, 2 m and m sqrt(2) where people
-    are replaced. SplitQuestions depend on nothing but the schema and chance.
-    *Error*: `error` states how far a leaf's count is off.
-    *Edges*: rows without a declared class are left out. Leaves without rows hold noise alone, which
-    is believed little. One tree is a tree of random questions.
+    are replaced. Questions depend only on the schema and on randomness.
+    *Error*: `error` states the noise of a leaf's count.
+    *Edges*: rows without a declared class are not counted. A leaf without rows contains noise
+    alone, which hardly changes a prediction (`leaf_logs`).
     *Reference*: Jagannathan, Pillaipakkamnatt & Wright 2009, on declared splits.
     """
 
-    request: LearningRequest
-    space: BinnedSpace
-    labels: ClassLabels
-    spending: Spending
     trees: int
     depth: int
 
     @cached_property
     def noise(self) -> Noise:
-        """The noise of one tree's leaves."""
+        """The noise of the counts of one tree's leaves."""
         return self.spending.noise(table_sensitivity(self.request.unit), Fraction(1, self.trees))
 
     @property
@@ -416,30 +390,22 @@ class Forest:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many trees there are, and how deep they are."""
-        told = {"bins": list(self.space.sizes), "classes": words(self.labels)}
-        return {**told, "growth": "random", "depth": self.depth, "trees": self.trees}
+        """The bins, the classes, the growth, the depth and the number of trees."""
+        return {**self.grown_by("random", self.depth), "trees": self.trees}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far the counts of leaves are off."""
-        part, noise = whole_row(self.request.unit), self.noise
-        return {"count": {"sd": noise.stddev / part, "bound95": noise.bound(0.05) / part}}
+        """The noise of a leaf's count, in rows."""
+        return self.count_error(self.noise)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """How columns are read, which classes there are, and how far counts are off."""
-        sd = self.noise.stddev / whole_row(self.request.unit)
-        return trees_facts(self.space, self.labels, self.trees, sd)
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
-        return blank_tables(self.space, self.labels)
+        """The bins, the classes, the number of trees, and the standard deviation of a count."""
+        return self.leaf_facts(self.noise, self.trees)
 
     def release(self, salted: SaltedData, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Draw the trees, and count all of their leaves in one pass. Weights need no salt."""
-        drawn = SplitTrees.drawn(SplitQuestions(self.space), self.trees, self.depth, entropy)
+        """Draw the trees, and count all of their leaves in one scan. Row weights need no salt."""
+        drawn = SplitTrees.random(self.questions, self.trees, self.depth, entropy)
         counter = ClassCounter(salted.data, self.space, self.labels)
         counts = np.array(counter.tables(drawn.leaves, layer=drawn.layer()))
         noisy = self.noise.steps(counts.transpose(0, 2, 1), entropy) / whole_row(salted.data.unit)
@@ -453,26 +419,30 @@ def prepare_forest(
     depth: object = None,
     trees: object = None,
 ) -> Forest:
-    """Choose how many trees there are, by declared rows, classes and price.
+    """Plan a forest from declared rows, classes and price.
 
-    `trees` is their number, `depth` how many questions lead to a leaf, `bins` how finely numbers
-    are cut.
+    `trees` is the number of trees, `depth` the number of questions from the root to a leaf, `bins`
+    the number of bins of a numeric feature.
     """
     assert request.target is not None
     labels = ClassLabels.of(request.target)
-    cut = _BINS if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
-    deep = _DEPTH if depth is None else whole(depth, "depth", least=1, most=MOST_DEPTH)
+    bin_count = _BINS if bins is None else whole(bins, "bins", least=2, most=MOST_BINS)
+    levels = _DEPTH if depth is None else whole(depth, "depth", least=1, most=MOST_DEPTH)
     sensitivity, rows = table_sensitivity(request.unit), request.rows or ASSUMED_ROWS
     offers = []
-    for one in spendings(request.price):
-        clear = clarity(one.noise(sensitivity), request.unit, rows, len(labels))
-        many = _many(clear) if trees is None else whole(trees, "trees", least=1, most=MOST_TREES)
-        offers.append((one.noise(sensitivity, Fraction(1, many)).stddev / many, many, one))
-    _, many, spending = min(offers, key=lambda offer: offer[0])
-    space = BinnedSpace.of(request.features, cut)
-    return Forest(request, space, labels, spending, trees=many, depth=deep)
+    for spending in spendings(request.price):
+        count_clarity = clarity(spending.noise(sensitivity), request.unit, rows, len(labels))
+        tree_count = _default_tree_count(count_clarity)
+        if trees is not None:
+            tree_count = whole(trees, "trees", least=1, most=MOST_TREES)
+        stddev = spending.noise(sensitivity, Fraction(1, tree_count)).stddev
+        offers.append((stddev / tree_count, tree_count, spending))
+    _, tree_count, spending = min(offers, key=lambda offer: offer[0])
+    space = BinnedSpace.of(request.features, bin_count)
+    return Forest(request, space, labels, spending, trees=tree_count, depth=levels)
 
 
-def _many(clear: float) -> int:
-    """How many trees pay, by how clear counts of classes are if all is spent on one tree."""
-    return next((many for many, end in ((1, 10), (4, 40), (16, 800)) if clear < end), 64)
+def _default_tree_count(count_clarity: float) -> int:
+    """The number of trees by the clarity of counts if one tree gets the whole budget."""
+    limits = ((1, 10), (4, 40), (16, 800))
+    return next((trees for trees, limit in limits if count_clarity < limit), 64)

@@ -20,12 +20,15 @@ def profiles() -> Profiles:
 def test_without_noise_figures_are_those_of_the_rows() -> None:
     held = profiles()
     found = NoisySupports(BASES, [held.bins(one) for one in BASES], 1e-9)
-    rules = {(one.given, one.then): one for one in associations(found, 50, size=3, confidence=0)}
+    rules = {
+        (one.antecedent, one.consequent): one
+        for one in associations(found, 50, size=3, confidence=0)
+    }
     assert ((0,), 3) not in rules  # of no common base
     for (given, then), rule in rules.items():
         has = held.marks[:, list(given)].all(axis=1)
         both = has & held.marks[:, then]
-        assert rule.both == pytest.approx(both.sum())
+        assert rule.set_count == pytest.approx(both.sum())
         assert rule.support.value == pytest.approx(both.mean())
         assert rule.confidence.value == pytest.approx(both.sum() / has.sum())
         lift = both.mean() / (has.mean() * held.marks[:, then].mean())
@@ -42,7 +45,7 @@ def test_deviations_are_those_of_many_draws() -> None:
     for _ in range(1500):
         noisy = [np.rint(one + draw.normal(0, 8, len(one))).astype(np.int64) for one in exact]
         rules = associations(NoisySupports(BASES, noisy, 64.0), 50, size=2, confidence=0)
-        drawn.append(next(one for one in rules if one.given == (0,) and one.then == 1))
+        drawn.append(next(one for one in rules if one.antecedent == (0,) and one.consequent == 1))
     for name in ("support", "confidence", "lift"):
         spread = np.std([getattr(one, name).value for one in drawn])
         assert getattr(drawn[0], name).sd == pytest.approx(spread, rel=0.12)
@@ -74,6 +77,7 @@ def test_a_left_side_that_noise_could_explain_makes_no_rule() -> None:
     bins = [np.array([0, -5, 1000, 60])]  # neither, 0 alone, 1 alone, both
     calm, loud = (NoisySupports([np.array([0, 1])], bins, one) for one in (4.0, 800.0))
     told = [
-        {one.given for one in associations(each, 10, size=2, confidence=0)} for each in (calm, loud)
+        {one.antecedent for one in associations(each, 10, size=2, confidence=0)}
+        for each in (calm, loud)
     ]
     assert told == [{(0,), (1,)}, {(1,)}]

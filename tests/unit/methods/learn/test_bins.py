@@ -64,7 +64,7 @@ def test_a_space_is_read_from_its_facts() -> None:
     assert (again.encode(rows) == space.encode(rows)).all()
     for place, size in ((2, 9), (0, 0), (0, MOST_BINS + 1)):
         sizes = [size if at == place else one for at, one in enumerate(space.sizes)]
-        with pytest.raises(ValueError, match="no space"):
+        with pytest.raises(ValueError, match="do not fit"):
             BinnedSpace.from_facts({**space.facts(), "sizes": sizes})
 
 
@@ -105,6 +105,6 @@ def test_classes_are_what_is_declared(target: Column, classes: list[object]) -> 
     ],
 )
 def test_a_target_without_classes_is_refused(target: Column) -> None:
-    with pytest.raises(ParameterError, match="cannot be told as a class") as caught:
+    with pytest.raises(ParameterError, match="cannot be predicted as a class") as caught:
         ClassLabels.of(target)
     assert caught.value.code == "column_unsuitable"

@@ -51,7 +51,7 @@ def test_every_feature_is_counted_by_class() -> None:
 
 def test_the_nodes_of_a_tree_part_the_counts() -> None:
     rows = spread(100)
-    reached = TREE.reached(SPACE.encode(table(rows)))[:, 0]
+    reached = TREE.find_leaves(SPACE.encode(table(rows)))[:, 0]
     whole, parted = counted(rows, Rows()), counted(rows, Rows(), by_tree=True)
     for one, parts in zip(whole, parted, strict=True):
         assert parts.sum(axis=0).tolist() == one.tolist()

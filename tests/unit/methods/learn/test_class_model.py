@@ -137,5 +137,5 @@ def test_a_file_that_was_changed_is_refused(
     spoil(told)
     path = tmp_path / "model.json"
     path.write_text(dumps(told))
-    with pytest.raises(SourceError, match="no model"):
+    with pytest.raises(SourceError, match="not a model"):
         load_model(path)

@@ -13,7 +13,7 @@ from tests.unit.methods.learn.learnt import dataset, fitted, model_of, people, p
 from sfumato.data.engines.sources import open_duckdb
 from sfumato.errors import ParameterError
 from sfumato.methods.learn.features import GRID
-from sfumato.methods.learn.kmeans import count_weight, moved, packed_points
+from sfumato.methods.learn.kmeans import count_weight, packed_points, update_centres
 from sfumato.methods.method import SaltedData
 from sfumato.testing.entropy import SeededEntropy
 
@@ -85,12 +85,12 @@ def test_a_group_without_rows_moves_like_all_others() -> None:
     """A count of 0, below 0 or of noise alone has a floor; no case asks which it is."""
     centres = np.array([[0.5], [-0.5]])
     counts = [np.array([100.0, low]) for low in (-40.0, 0.0, 3.0)]
-    found = [moved(centres, one, np.array([[10.0], [5.0]]), 2.0)[1, 0] for one in counts]
+    found = [update_centres(centres, one, np.array([[10.0], [5.0]]), 2.0)[1, 0] for one in counts]
     assert found[0] == pytest.approx(found[1])
     assert len(set(found)) > 1
     assert all(-0.5 < one < 1 for one in found)
     # What few rows say beside much noise moves a centre little.
-    assert moved(centres, counts[1], np.array([[0.0], [5.0]]), 500.0)[1, 0] < -0.49
+    assert update_centres(centres, counts[1], np.array([[0.0], [5.0]]), 500.0)[1, 0] < -0.49
 
 
 def test_starting_points_are_far_apart_and_from_the_border() -> None:

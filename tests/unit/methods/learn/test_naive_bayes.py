@@ -40,7 +40,7 @@ def test_bins_and_features_follow_from_public_facts(
     rows: int | None, epsilon: object, kept: int, bins: int
 ) -> None:
     found = learner(features=WIDE, rows=rows, cost={"epsilon": epsilon})
-    assert (found.kept, found.space.sizes[0]) == (kept, bins)
+    assert (found.feature_count, found.space.sizes[0]) == (kept, bins)
     assert found.error["features"] == kept
 
 

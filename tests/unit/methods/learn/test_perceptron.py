@@ -26,7 +26,7 @@ from sfumato.data.schema.domain import Values
 from sfumato.errors import ParameterError
 from sfumato.methods.learn.bins import ClassLabels
 from sfumato.methods.learn.features import GRID, FeatureSpace
-from sfumato.methods.learn.perceptron import mistakes, whole_line
+from sfumato.methods.learn.perceptron import line_on_grid, sum_mistakes
 from sfumato.methods.learn.rounds import GriddedRows
 
 TOLD: list[str | None] = [["no", "yes", None][at % 3] for at in range(len(CELLS))]
@@ -43,7 +43,7 @@ def test_what_a_line_gets_wrong_is_summed_in_whole_numbers(line: list[int]) -> N
             ClassLabels.of(TARGET).expression(),
         ]
         rows = GriddedRows(dataset(learning, engine), expressions, 4)
-        told = mistakes(rows, centre, np.array(line), reach)
+        told = sum_mistakes(rows, centre, np.array(line), reach)
     places = np.rint(np.clip(CELLS, -1, 1) * GRID).astype(np.int64)
     offsets = cut(np.column_stack([places, np.full(len(places), constant)]) - centre, reach)
     signs = np.array([{"no": -1, "yes": 1, None: 0}[one] for one in TOLD])
@@ -62,13 +62,13 @@ def test_two_classes_are_parted() -> None:
 
 
 def test_only_the_relations_of_weights_matter() -> None:
-    assert whole_line(np.array([0.5, -2.0, 0.001])).tolist() == [256, -1024, 1]
-    assert whole_line(np.zeros(2)).tolist() == [0, 0]
+    assert line_on_grid(np.array([0.5, -2.0, 0.001])).tolist() == [256, -1024, 1]
+    assert line_on_grid(np.zeros(2)).tolist() == [0, 0]
 
 
 def test_other_numbers_of_classes_are_refused() -> None:
     target = Column("told", Kind.TEXT, domain=Values(("a", "b", "c")))
-    with pytest.raises(ParameterError, match="parts two classes, and column 'told' declares 3"):
+    with pytest.raises(ParameterError, match="separates two classes; column 'told' declares 3"):
         planned("perceptron", 2, target=target)
     with pytest.raises(ParameterError, match="rounds must be a whole number from 1 to 20"):
         planned("perceptron", 2, rounds=21)

@@ -18,8 +18,8 @@ from sfumato.methods.learn.rounds import (
     OffsetRound,
     best_spending,
     nearest_layers,
-    on_grid,
     reach_of,
+    round_to_grid,
 )
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
@@ -42,7 +42,7 @@ def test_rows_are_summed_around_the_nearest_centre_within_a_ball(reach: int) -> 
     layers, group = nearest_layers(CENTRES)
     with closing(open_duckdb(people(CELLS))) as engine:
         rows = GriddedRows(dataset(learning, engine), FeatureSpace(features(3)).expressions(), 3)
-        told = rows.tell(CENTRES, reach, group, layers)
+        told = rows.group_sums(CENTRES, reach, group, layers)
     places = np.rint(np.clip(CELLS, -1, 1) * GRID).astype(np.int64)
     far = ((places[:, None] - CENTRES) ** 2).sum(axis=2)
     nearest = far.argmin(axis=1)  # of equal ones the first, as for the two that are the same
@@ -96,5 +96,5 @@ def test_a_delta_buys_gaussian_noise_where_that_is_smaller() -> None:
 
 
 def test_points_beyond_the_bounds_go_to_them() -> None:
-    assert on_grid(np.array([-3.0, 0.25, 1.0])).tolist() == [-GRID, GRID // 4, GRID]
+    assert round_to_grid(np.array([-3.0, 0.25, 1.0])).tolist() == [-GRID, GRID // 4, GRID]
     assert reach_of(Fraction(1, 10**9), 1) == 1

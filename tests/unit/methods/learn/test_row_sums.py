@@ -84,7 +84,7 @@ def test_sums_by_group_leave_others_out() -> None:
 
 def test_more_terms_than_one_query_holds() -> None:
     terms = [coordinate(0) + literal(at) for at in range(7)]
-    with patch.object(row_sums, "_AT_ONCE", 3):
+    with patch.object(row_sums, "_TERMS_PER_QUERY", 3):
         found = summed(ROWS, Rows(), COLUMNS, terms)[0]
     first = int(np.asarray(ROWS["a"]).sum())
     assert found.tolist() == [first + 200 * at for at in range(7)]

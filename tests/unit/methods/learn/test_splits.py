@@ -38,7 +38,7 @@ def test_sides_of_a_question_are_the_rows_that_answer_so() -> None:
 
 
 def test_random_trees_ask_every_column_and_every_cut() -> None:
-    drawn = SplitTrees.drawn(QUESTIONS, 64, 5, SeededEntropy(1))
+    drawn = SplitTrees.random(QUESTIONS, 64, 5, SeededEntropy(1))
     assert drawn.depth == 5
     seen = set(zip(drawn.features.ravel().tolist(), drawn.cuts.ravel().tolist(), strict=True))
     known = zip(QUESTIONS.features.tolist(), QUESTIONS.cuts.tolist(), strict=True)
@@ -46,11 +46,11 @@ def test_random_trees_ask_every_column_and_every_cut() -> None:
 
 
 def test_trees_are_read_from_their_table() -> None:
-    drawn = SplitTrees.drawn(QUESTIONS, 3, 2, SeededEntropy(2))
-    again = SplitTrees.of_table(SPACE, drawn.table(), 3)
+    drawn = SplitTrees.random(QUESTIONS, 3, 2, SeededEntropy(2))
+    again = SplitTrees.from_table(SPACE, drawn.table(), 3)
     bins = SPACE.encode(table(spread(50)))
-    assert (again.reached(bins) == drawn.reached(bins)).all()
-    assert drawn.reached(bins).max() == 3
+    assert (again.find_leaves(bins) == drawn.find_leaves(bins)).all()
+    assert drawn.find_leaves(bins).max() == 3
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_trees_are_read_from_their_table() -> None:
 def test_what_no_tree_writes_is_refused(features: list[str], cuts: list[int]) -> None:
     told = pa.table({"feature": pa.array(features, pa.string()), "cut": pa.array(cuts, pa.int64())})
     with pytest.raises(ValueError, match=r"cuts|tree|reshape"):
-        SplitTrees.of_table(SPACE, told, 1)
+        SplitTrees.from_table(SPACE, told, 1)
 
 
 def test_leaves_of_noise_alone_say_little() -> None:
