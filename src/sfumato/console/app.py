@@ -20,8 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from sfumato.console import rendering
-from sfumato.console.cross_site import check_site, check_word
-from sfumato.console.form_data import asked, form
+from sfumato.console.forms import asked, check_site, check_word, form
 from sfumato.console.page_request import FORM, Download, PageRoute, Redirect, Visit, Who
 from sfumato.console.pages import PAGES
 from sfumato.console.passwords import (
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route as PathRoute
 
-    from sfumato.console.form_data import Sent
+    from sfumato.console.forms import Sent
     from sfumato.server.rate_limit import Workers
     from sfumato.server.sending import UnsentReplies
     from sfumato.server.settings import Setting

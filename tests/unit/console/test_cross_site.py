@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from sfumato.console.cross_site import check_site, check_word
+from sfumato.console.forms import check_site, check_word
 from sfumato.server.problem_json import RequestError
 
 

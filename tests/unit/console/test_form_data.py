@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.requests import Request
 
-from sfumato.console.form_data import MOST_FIELDS, Sent, asked, form
+from sfumato.console.forms import MOST_FIELDS, Sent, asked, form
 from sfumato.server.problem_json import RequestError
 
 PLAIN = "application/x-www-form-urlencoded"

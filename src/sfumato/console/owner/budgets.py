@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sfumato.console.forms import Filled, wrong
 from sfumato.console.home import gauges
-from sfumato.console.owner.form_values import Filled, wrong
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.errors import SfumatoError
 from sfumato.report.points import Point, draw_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.console.owner.form_values import Filled, wrong
+from sfumato.console.forms import Filled, wrong
 from sfumato.console.page_request import Page, PageRoute, Visit, Who
 from sfumato.errors import SfumatoError
 from sfumato.operations.datasets import source_below

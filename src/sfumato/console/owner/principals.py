@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.console.owner.form_values import Filled, wrong
+from sfumato.console.forms import Filled, wrong
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.errors import SfumatoError
 from sfumato.server.problem_json import not_found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import quote
 
 from sfumato.anonymize.pipeline import Algorithm
-from sfumato.console.owner.form_values import Filled, words, wrong
+from sfumato.console.forms import Filled, words, wrong
 from sfumato.console.page_request import Download, Page, PageRoute, Redirect, Visit, Who
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.console.owner.form_values import Filled, words, wrong
+from sfumato.console.forms import Filled, words, wrong
 from sfumato.errors import LedgerError, ParameterError, SourceError
 
 FIELDS = ("name", "epsilon", "max_epsilon", "to")

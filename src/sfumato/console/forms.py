@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 
 from sfumato.console.page_request import Upload
-from sfumato.server.problem_json import RequestError
+from sfumato.errors import SourceError, options_in
+from sfumato.server.problem_json import RequestError, status_of, told
 from sfumato.server.request_body import LARGEST, note_read, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from starlette.requests import Request
+
+    from sfumato.errors import SfumatoError
+
 
 MOST_FIELDS = 25_000
 """A schema of a thousand columns, as a form, has about twenty for each."""
@@ -124,3 +130,87 @@ def _too_large(uploads: int) -> RequestError:
     return RequestError(
         413, "request_too_large", f"A file of {uploads:,} bytes at most may be sent here."
     )
+
+
+# Requests that another site makes a browser send: refused before anything of them is read.
+#
+# A form is taken only from a page of ours: the browser says so itself (Sec-Fetch-Site, or Origin
+# where it knows no better), and the form carries a word that only our pages could know.
+
+
+def check_site(request: Request) -> None:
+    """Refuse a form that did not come from a page of this very server."""
+    site = request.headers.getlist("sec-fetch-site")
+    origin = request.headers.getlist("origin")
+    # Our pages send no referrer, and browsers then tell their origin as null.
+    told = [one for one in origin if one != "null"]
+    ours = urlsplit(told[0]).netloc == request.headers["host"].lower() if told else None
+    if len(site) > 1 or len(origin) > 1 or ours is False or site not in ([], ["same-origin"]):
+        raise _foreign()
+    if not site and ours is None:
+        raise _foreign()
+
+
+def check_word(expected: str, said: str) -> None:
+    """Refuse a form that lacks the word of the visitor's own pages."""
+    if not hmac.compare_digest(expected.encode(), said.encode("utf-8", "surrogatepass")):
+        raise RequestError(
+            403,
+            "form_foreign",
+            "This form is not from a page of your session, or that session is over. Nothing was "
+            "done. Go back, load the page again and send it from there.",
+        )
+
+
+def _foreign() -> RequestError:
+    return RequestError(
+        403,
+        "form_foreign",
+        "This form did not come from a page of this server, so nothing was done. Open the console "
+        "itself and send it from there.",
+    )
+
+
+# Forms that were sent: what was said where it is right, and what is wrong beside its field.
+
+
+_FIELD_OF = {
+    "name_invalid": "name",
+    **dict.fromkeys(("principal_unknown_here", "move_to_self"), "to"),
+    **dict.fromkeys(
+        ("budget_missing", "budget_changed", "budget_out_of_range", "budget_not_held"), "epsilon"
+    ),
+    "bounds_missing": "schema",
+    "dataset_attached": "population",
+}
+"""The field that a refusal is about, where neither its parameter nor its sentence names one."""
+
+
+class Filled(dict[str, str]):
+    """Fields by name; one that is not there is empty."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
+    """What a refusal says, under the field that it is about, or under none.
+
+    What is not for who sent the form to mend is raised again.
+    """
+    if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
+        raise error
+    names = sorted(fields, key=len, reverse=True)
+    candidates = (
+        error.parameter,
+        _FIELD_OF.get(error.code),
+        *(option.name for option in options_in(error.sentence)),
+        *(name for name in names if error.code.startswith(f"{name}_")),
+    )
+    field = next((name for name in candidates if name in names), None)
+    return {field or "": told(error)["detail"]}
+
+
+def words(text: str) -> list[str]:
+    """What stands in a field between commas or on lines."""
+    return [one.strip() for one in text.replace("\n", ",").split(",") if one.strip()]
