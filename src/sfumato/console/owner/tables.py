@@ -9,8 +9,7 @@ from urllib.parse import quote
 from sfumato.attack.inspection_pages import stands_out, uniqueness
 from sfumato.console.forms import Filled, wrong
 from sfumato.console.owner import schema_form
-from sfumato.console.owner.drafts import TableDraft, TableDrafts, offered
-from sfumato.console.owner.uploads import ENDINGS, MOST_BYTES
+from sfumato.console.owner.drafts import ENDINGS, MOST_BYTES, TableDraft, TableDrafts, offered
 from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import SfumatoError

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fixtures.ledgers import code_of
 
-from sfumato.console.owner import uploads
-from sfumato.console.owner.uploads import keep_upload, suggested_name
+from sfumato.console.owner import drafts as uploads
+from sfumato.console.owner.drafts import keep_upload, suggested_name
 
 if TYPE_CHECKING:
     from pathlib import Path
