@@ -122,7 +122,7 @@ HOMES: dict[str, set[str]] = {
     "dp_accounting": {"privacy/accounting/loss_distributions.py"},
     "pandas": {"release/release.py"},
     "starlette": {"server/", "console/"},
-    "argon2": {"console/passwords.py"},
+    "argon2": {"console/sign_in.py"},
     "uvicorn": {"server/"},
     "polars": {"release/release.py"},
     "networkx": {"methods/graph/"},

@@ -23,19 +23,19 @@ from sfumato.console import rendering
 from sfumato.console.forms import asked, check_site, check_word, form
 from sfumato.console.page_request import FORM, Download, PageRoute, Redirect, Visit, Who
 from sfumato.console.pages import PAGES
-from sfumato.console.passwords import (
-    HASHED_AT_A_TIME,
-    HASHES_AT_ONCE,
-    HASHES_PER_SECOND,
-    guesser_of,
-    sign_in_paused,
-)
 from sfumato.console.sessions import (
     VisitSession,
     find_session,
     send_cookie,
     send_device,
     shown_device,
+)
+from sfumato.console.sign_in import (
+    HASHED_AT_A_TIME,
+    HASHES_AT_ONCE,
+    HASHES_PER_SECOND,
+    guesser_of,
+    sign_in_paused,
 )
 from sfumato.errors import SfumatoError
 from sfumato.server import problem_json

@@ -212,7 +212,7 @@ def answer_in(
 
 def give_passwords(vault: Vault, passwords: Mapping[str, str]) -> None:
     """Let people sign in at the console by these passwords."""
-    from sfumato.console.passwords import hashed  # each takes its time
+    from sfumato.console.sign_in import hashed  # each takes its time
 
     for name, password in passwords.items():
         vault.logins.change(name, hashed(password, password))

@@ -11,7 +11,7 @@ from tests.end.browsing import open_page
 from tests.end.console.visitors import PASSWORD, Console
 from tests.end.gate.people_served import ROWS, people_vault
 
-from sfumato.console import passwords
+from sfumato.console import sign_in as passwords
 from sfumato.testing.servers import served
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.end.console.visitors import PASSWORD, SAME, Console, Visitor
 
-from sfumato.console.passwords import SHORTEST
 from sfumato.console.sessions import ABSOLUTE_SECONDS, IDLE_SECONDS
+from sfumato.console.sign_in import SHORTEST
 from sfumato.testing.servers import Client
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.end.console.conftest import consoled
 from tests.end.console.visitors import PASSWORD, Console
 from tests.end.gate.people_served import people_vault
 
-from sfumato.console import passwords
+from sfumato.console import sign_in as passwords
 from sfumato.server.settings import Limits
 from sfumato.testing.servers import served
 

@@ -18,7 +18,7 @@ from tests.end.console.visitors import PASSWORD, Console, Visitor
 from tests.end.gate.people_served import ROWS, SCHEMA
 
 import sfumato
-from sfumato.console import passwords
+from sfumato.console import sign_in as passwords
 from sfumato.console.pages import PAGES
 from sfumato.methods.local.rounds import new_round, store_file
 from sfumato.server.serve import Listening

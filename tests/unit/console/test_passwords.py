@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from argon2 import PasswordHasher
 
-from sfumato.console import passwords
-from sfumato.console.passwords import check_password, hashed
+from sfumato.console import sign_in as passwords
+from sfumato.console.sign_in import check_password, hashed
 from sfumato.errors import ParameterError
 from sfumato.server.problem_json import RequestError
 from sfumato.vault.logins import Guesser
