@@ -1,12 +1,11 @@
-"""The console as a part of the application: every page goes one way, whatever is on it.
+"""The console inside the server: its table of pages and the checks before each page.
 
-Where the form comes from → who visits → may they → how often → the form, within limits, with the
-word of their session → the page. What is refused is refused as early as that, and shown as a page.
+Every request takes the same steps: site of origin, session, permission, rate limit, form within
+limits, form token, page. A refusal is shown as a page as early as possible.
 """
 
 from __future__ import annotations
 
-import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,16 +18,32 @@ from urllib.parse import quote
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from sfumato.console import rendering
-from sfumato.console.forms import asked, check_site, check_word, form
-from sfumato.console.page_request import FORM, Download, PageRoute, Redirect, Visit, Who
-from sfumato.console.pages import PAGES
+from sfumato.console import home, public_pages, rendering, sign_in
+from sfumato.console.analyst import datasets, jobs, programs, questions
+from sfumato.console.forms import check_site, check_token, read_form, read_query
+from sfumato.console.owner import (
+    consent,
+    operation_forms,
+    principals,
+    releases,
+    tables,
+)
+from sfumato.console.page_request import (
+    FORM,
+    HOME,
+    Audience,
+    Download,
+    PageRoute,
+    Redirect,
+    Visit,
+    leads_inside,
+)
 from sfumato.console.sessions import (
     VisitSession,
+    device_of,
     find_session,
     send_cookie,
     send_device,
-    shown_device,
 )
 from sfumato.console.sign_in import (
     HASHED_AT_A_TIME,
@@ -53,7 +68,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import Route as PathRoute
 
-    from sfumato.console.forms import Sent
+    from sfumato.console.forms import SentForm
     from sfumato.server.rate_limit import Workers
     from sfumato.server.sending import UnsentReplies
     from sfumato.server.settings import Setting
@@ -62,15 +77,32 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-HOME, SIGN_IN = "/console", "/console/sign-in"
+PAGES = (
+    *home.PAGES,
+    *public_pages.PAGES,
+    home.TOUR,
+    *questions.PAGES,
+    *programs.PAGES,
+    *datasets.PAGES,
+    *jobs.PAGES,
+    *tables.PAGES,
+    *principals.PAGES,
+    *consent.PAGES,
+    *releases.PAGES,
+    *operation_forms.pages_of(),
+    *sign_in.PAGES,
+)
+"""Every page of the console, in the order of the navigation."""
+
+SIGN_IN = f"{HOME}/sign-in"
 _HTML = "text/html; charset=utf-8"
-_PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
-_SAVED = "sandbox; default-src 'none'"
-_FOR_GOOD = "public, max-age=31536000, immutable"
+"""The content security policy of every page: nothing inline, nothing from other servers."""
+_DOWNLOAD_POLICY = "sandbox; default-src 'none'"
+_CACHED_FOREVER = "public, max-age=31536000, immutable"
 
 
 def console_pages(
@@ -80,23 +112,24 @@ def console_pages(
     unsent: UnsentReplies,
     pages: Sequence[PageRoute] = PAGES,
 ) -> list[PathRoute]:
-    """The pages of a vault's console, as parts of the application that answers for it."""
-    site = _Site(vault, setting, workers, unsent, pages)
-    to_home: dict[str, Endpoint] = {"GET": _leading(HOME)}
-    by_path = {"/": to_home, f"{HOME}/": to_home}
-    shown: dict[str, list[PageRoute]] = {}
-    for route in pages:
-        by_path.setdefault(route.path, {})[route.method] = partial(site.page, route)
-        shown.setdefault(route.path, []).append(route)
-    by_path[rendering.STATIC] = {"GET": site.file}
-    by_path["/console/{rest:path}"] = {}
+    """The routes of a vault's console."""
+    console = _Console(vault, setting, workers, unsent, pages)
+    to_home: dict[str, Endpoint] = {"GET": _redirect_to(HOME)}
+    endpoints = {"/": to_home, f"{HOME}/": to_home}
+    pages_at: dict[str, list[PageRoute]] = {}
+    for page in pages:
+        endpoints.setdefault(page.path, {})[page.method] = partial(console.show_page, page)
+        pages_at.setdefault(page.path, []).append(page)
+    endpoints[rendering.STATIC] = {"GET": console.static_file}
+    endpoints["/console/{rest:path}"] = {}
     return [
-        path_route(path, site.guarded(ways, shown.get(path, ()))) for path, ways in by_path.items()
+        path_route(path, console.guard(by_method, pages_at.get(path, ())))
+        for path, by_method in endpoints.items()
     ]
 
 
-class _Site:
-    """What all pages of one console share."""
+class _Console:
+    """What all pages of one console share: vault, settings, rate limits and workers."""
 
     def __init__(
         self,
@@ -112,10 +145,10 @@ class _Site:
         self._hashing = FairWorkers(HASHED_AT_A_TIME)
         self._hashes = Buckets(HASHES_PER_SECOND, HASHES_AT_ONCE)
 
-    def guarded(self, ways: Mapping[str, Endpoint], pages: Sequence[PageRoute]) -> Endpoint:
-        """Endpoints of one path, with its lines of the table; what they refuse is shown as a page.
+    def guard(self, by_method: Mapping[str, Endpoint], pages: Sequence[PageRoute]) -> Endpoint:
+        """One endpoint for all methods of a path; it shows refusals and failures as pages.
 
-        A path without any way is none.
+        A path without methods is answered as unknown.
         """
 
         async def guarded(request: Request) -> Response:
@@ -123,86 +156,85 @@ class _Site:
             try:
                 check_caller(request.scope, self._setting)
                 method = _method(request)
-                if method in {"POST", *ways} - {"GET"}:
+                if method in {"POST", *by_method} - {"GET"}:
                     check_site(request)
                 session = await self._session(request)
                 request.state.session = session
-                if method not in ways:
-                    raise _method_unknown(ways, pages, session.person)
-                response = await ways[method](request)
+                if method not in by_method:
+                    raise _wrong_method(by_method, pages, session.person)
+                response = await by_method[method](request)
             except ClientDisconnect:
                 return Response(status_code=499)
             except SfumatoError as error:
-                response = self._refused(request, session, error)
-            except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
-                where = repr(f"{request.method} {request.scope['path']}")
-                words = "".join(format_exception(error))
-                note_failure(self._vault.config.folder, where, words)
-                response = self._refused(request, session, problem_json.failed_inside())
-            return self._headed(response)
+                response = self._refusal(request, session, error)
+            except Exception as error:  # noqa: BLE001  its text may quote data: only the log has it
+                address = repr(f"{request.method} {request.scope['path']}")
+                note_failure(self._vault.config.folder, address, "".join(format_exception(error)))
+                response = self._refusal(request, session, problem_json.failed_inside())
+            return self._with_headers(response)
 
         return guarded
 
-    async def page(self, route: PageRoute, request: Request) -> Response:
-        """What a page gives to who may have it."""
+    async def show_page(self, route: PageRoute, request: Request) -> Response:
+        """Answer a request for a page; visitors who must sign in first are sent there."""
         session: VisitSession = request.state.session
-        if route.who is not Who.PUBLIC and session.person is None:
+        if route.audience is not Audience.PUBLIC and session.person is None:
             return self._to_sign_in(request)
         if not route.is_for(session.person):
-            raise problem_json.not_found()
+            raise problem_json.not_found()  # to others the owner's pages do not exist
         name = "" if session.person is None else session.person.name
         peer = peer_of(request.scope, self._setting)
         caller = Caller(name, f"console {name}" if name else "", peer=peer)
         self._paces.check(caller)
         self._unsent.check(caller)
-        async with AsyncExitStack() as kept:
-            sent = await self._sent(route, request, session, kept)
+        async with AsyncExitStack() as stack:
+            form = await self._form(route, request, session, stack)
             visit = Visit(
                 self._vault,
                 session,
                 self._setting,
                 _address(request, self._setting),
                 request.path_params,
-                sent.values,
-                sent.fields,
-                sent.files,
+                form.values,
+                form.fields,
+                form.files,
                 peer,
-                shown_device(self._setting, request.headers.getlist("cookie")),
+                device_of(self._setting, request.headers.getlist("cookie")),
             )
             request.state.charging = route.charging
             if route.hashing:
-                return await self._hashed(route, visit)
-            response = await self._workers.work(lambda: self._given(route, visit))
+                return await self._hash(route, visit)
+            response = await self._workers.work(lambda: self._respond(route, visit))
             return self._unsent.counted(response, caller)
 
-    async def _hashed(self, route: PageRoute, visit: Visit) -> Response:
-        """What a page gives that computes the hash of a password, when it is the visitor's turn."""
+    async def _hash(self, route: PageRoute, visit: Visit) -> Response:
+        """Answer a page that hashes a password, when it is the visitor's turn."""
         guesser = await self._workers.look(lambda: guesser_of(route, visit))
-        # Known callers go before strangers. Somebody who signs in again and again, always rightly,
-        # would keep all strangers waiting; wrong tries are counted elsewhere, so that whoever stole
-        # a device cannot use up what its owner may do.
+        # Known sources go before unknown ones. A source that signs in again and again with the
+        # right password would block all unknown ones, so its sign-ins are counted. Its wrong
+        # guesses are limited in `logins`: the thief of a device must not use up its owner's hashes.
         key = f"signed in {guesser.lane}" if guesser.is_known else guesser.key
         wait = self._hashes.take(key)
         if wait:
             raise sign_in_paused(wait)
-        known, is_right = replace(visit, guesser=guesser), False
+        visit, is_right = replace(visit, guesser=guesser), False
         try:
             response = await self._hashing.work(
-                guesser.lane, lambda: self._given(route, known), is_known=guesser.is_known
+                guesser.lane, lambda: self._respond(route, visit), is_known=guesser.is_known
             )
             is_right = response.status_code == HTTPStatus.SEE_OTHER
         finally:
-            # Of strangers right passwords are not counted: many may sign in from one office.
+            # Right passwords of unknown sources are free: a whole office may share one address.
             if is_right != guesser.is_known:
                 self._hashes.give_back(key)
         return response
 
-    async def file(self, request: Request) -> Response:
-        """The style sheet, the script, the mark; a browser may keep them for good."""
-        found = rendering.static_file(request.path_params["file"])
-        if found is None:
+    async def static_file(self, request: Request) -> Response:
+        """The style sheet, the script or the logo, to be cached forever."""
+        file = rendering.static_file(request.path_params["file"])
+        if file is None:
             raise problem_json.not_found()
-        return Response(found.content, 200, {"Cache-Control": _FOR_GOOD}, found.media)
+        return Response(file.content, 200, {"Cache-Control": _CACHED_FOREVER}, file.media)
 
     async def _session(self, request: Request) -> VisitSession:
         cookies = request.headers.getlist("cookie")
@@ -213,55 +245,60 @@ class _Site:
 
         return await self._workers.look(look)
 
-    async def _sent(
-        self, route: PageRoute, request: Request, session: VisitSession, kept: AsyncExitStack
-    ) -> Sent:
+    async def _form(
+        self, route: PageRoute, request: Request, session: VisitSession, stack: AsyncExitStack
+    ) -> SentForm:
         if _method(request) == "GET":
             check_no_body(request)
-            return asked(request)
+            return read_query(request)
         seconds = self._setting.limits.body_seconds
-        sent = await kept.enter_async_context(form(request, uploads=route.uploads, seconds=seconds))
-        check_word(session.word, sent.values.get(FORM, ""))
-        return sent
+        form = await stack.enter_async_context(
+            read_form(request, uploads=route.uploads, seconds=seconds)
+        )
+        check_token(session.form_token, form.values.get(FORM, ""))
+        return form
 
-    def _given(self, route: PageRoute, visit: Visit) -> Response:
-        """Do what the page is for, and write it; in a thread of its own."""
-        made = route.handler(visit)
+    def _respond(self, route: PageRoute, visit: Visit) -> Response:
+        """Call the handler of a page and send its result. This blocks, so it runs in a thread."""
+        result = route.handler(visit)
         session = visit.session
-        if isinstance(made, Redirect):
-            return self._led_on(session, made)
-        if isinstance(made, Download):
-            return _saved(made)
+        if isinstance(result, Redirect):
+            return self._redirect(session, result)
+        if isinstance(result, Download):
+            return _download(result)
         if session.person is not None:
             self._vault.logins.note_use(session.id, shown=bool(session.notices))
-        template = made.template or route.template
-        facts = {**self._frame(session, route.title, route.path), "visit": visit, **made.facts}
-        response = Response(rendering.render(template, facts), made.status, media_type=_HTML)
+        template = result.template or route.template
+        facts = {**self._frame(session, route.title, route.path), "visit": visit, **result.facts}
+        response = Response(rendering.render(template, facts), result.status, media_type=_HTML)
         if session.is_used and not session.is_sent:
             send_cookie(response, self._setting, session.id)
         return response
 
     def _frame(self, session: VisitSession, title: str, path: str) -> dict[str, Any]:
-        """What every page has around what is its own."""
+        """The facts around every page: title, visitor, notices and navigation."""
         person = session.person
-        listed = [one for one in self._pages if one.nav is not None and one.is_for(person)]
         return {
             "title": title,
             "person": person,
             "notices": session.notices,
             "session": session,
-            "nav": [(one.path, one.nav, one.path == path) for one in listed],
+            "nav": [
+                (page.path, page.nav, page.path == path)
+                for page in self._pages
+                if page.nav is not None and page.is_for(person)
+            ],
         }
 
-    def _led_on(self, session: VisitSession, made: Redirect) -> Response:
-        response = RedirectResponse(made.to, 303)
-        current = session.id if made.session is None else made.session
-        if made.words is not None and current:
-            self._vault.logins.set_notices(current, [made.words])
-        if made.device is not None:
-            send_device(response, self._setting, made.device)
-        if made.session is not None:
-            send_cookie(response, self._setting, made.session)
+    def _redirect(self, session: VisitSession, result: Redirect) -> Response:
+        response = RedirectResponse(result.to, 303)
+        current = session.id if result.session is None else result.session
+        if result.notice is not None and current:
+            self._vault.logins.set_notices(current, [result.notice])
+        if result.device is not None:
+            send_device(response, self._setting, result.device)
+        if result.session is not None:
+            send_cookie(response, self._setting, result.session)
         return response
 
     def _to_sign_in(self, request: Request) -> Response:
@@ -272,22 +309,22 @@ class _Site:
             response.headers["Connection"] = "close"
         return response
 
-    def _refused(self, request: Request, session: VisitSession, error: SfumatoError) -> Response:
-        """A refusal as a page, in the words that every door has."""
+    def _refusal(self, request: Request, session: VisitSession, error: SfumatoError) -> Response:
+        """An error as a page, with the message that commands and HTTP show too."""
         charging = getattr(request.state, "charging", False)
-        told = problem_json.told(error, charging=charging)
+        problem = problem_json.told(error, charging=charging)
         headers = problem_json.headers_of(error)
         if is_unread(request):
             headers["Connection"] = "close"
         facts = {
-            **self._frame(session, HTTPStatus(told["status"]).phrase, ""),
+            **self._frame(session, HTTPStatus(problem["status"]).phrase, ""),
             "notices": (),
-            "told": told,
+            "problem": problem,
         }
-        return Response(rendering.render("refused.html", facts), told["status"], headers, _HTML)
+        return Response(rendering.render("refused.html", facts), problem["status"], headers, _HTML)
 
-    def _headed(self, response: Response) -> Response:
-        """A response with the headers that all have; what may be kept for good stays so."""
+    def _with_headers(self, response: Response) -> Response:
+        """Add the security headers, without replacing a response's own caching and policy."""
         own = {
             name: response.headers[name]
             for name in ("Cache-Control", "Content-Security-Policy")
@@ -298,18 +335,13 @@ class _Site:
         return response
 
 
-def leads_inside(path: str) -> bool:
-    """Whether a path is one of the console's, and of no other server."""
-    return _PATH.fullmatch(path) is not None and "%" not in path and ".." not in path
-
-
-def _saved(made: Download) -> Response:
-    headers = {"Content-Security-Policy": _SAVED}
-    name = quote(made.name, safe="")
-    if isinstance(made.content, Path):
-        return FileResponse(made.content, 200, headers, made.media, filename=made.name)
+def _download(result: Download) -> Response:
+    headers = {"Content-Security-Policy": _DOWNLOAD_POLICY}
+    if isinstance(result.content, Path):
+        return FileResponse(result.content, 200, headers, result.media, filename=result.name)
+    name = quote(result.name, safe="")
     headers["Content-Disposition"] = f"attachment; filename*=utf-8''{name}"
-    return Response(made.content, 200, headers, made.media)
+    return Response(result.content, 200, headers, result.media)
 
 
 def _address(request: Request, setting: Setting) -> str:
@@ -318,26 +350,30 @@ def _address(request: Request, setting: Setting) -> str:
 
 
 def _method(request: Request) -> str:
-    """How a page is asked for: its head alone is asked for as the page is, and sent without."""
+    """The method of a request. HEAD is answered like GET, and the server drops the body."""
     return "GET" if request.method == "HEAD" else request.method
 
 
-def _method_unknown(
-    ways: Mapping[str, Endpoint], pages: Sequence[PageRoute], person: Principal | None
+def _wrong_method(
+    by_method: Mapping[str, Endpoint], pages: Sequence[PageRoute], person: Principal | None
 ) -> RequestError:
-    """What a path takes, for whom it is there; that others may sign in to most is no secret."""
-    hidden = (
-        not one.is_for(person) and (person is not None or one.who is Who.OWNER) for one in pages
+    """The refusal of a method, which names the allowed ones, or of a path that is hidden.
+
+    Pages for signed-in visitors are no secret; the owner's pages are.
+    """
+    is_hidden = any(
+        not page.is_for(person) and (person is not None or page.audience is Audience.OWNER)
+        for page in pages
     )
-    if not ways or any(hidden):
+    if not by_method or is_hidden:
         return problem_json.not_found()
-    allowed = ", ".join(sorted({*ways, *(["HEAD"] if "GET" in ways else [])}))
+    allowed = ", ".join(sorted({*by_method, *(["HEAD"] if "GET" in by_method else [])}))
     headers = {"Allow": allowed}
     return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
 
 
-def _leading(path: str) -> Endpoint:
-    async def leading(_request: Request) -> Response:
+def _redirect_to(path: str) -> Endpoint:
+    async def redirect(_request: Request) -> Response:
         return RedirectResponse(path, 303)
 
-    return leading
+    return redirect

@@ -1,4 +1,8 @@
-"""What a browser sends with a form: read within limits, as text, each file on its own."""
+"""Forms that browsers send: where they come from, their fields and files, and errors per field.
+
+A form is accepted only from a page of this server. The browser says so itself (Sec-Fetch-Site, or
+Origin in older browsers), and the form carries a token that only pages of the same session have.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +31,17 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 25_000
-"""A schema of a thousand columns, as a form, has about twenty for each."""
-_FILES = 4
-_PLAIN = "application/x-www-form-urlencoded"
-_PARTS = "multipart/form-data"
+"""The schema form of a table with 1,000 columns has about 20 fields per column."""
+YES = "yes"
+"""The value of a ticked box."""
+_MOST_FILES = 4
+_SLOWEST_BYTES_PER_SECOND = 1e5
+_URLENCODED = "application/x-www-form-urlencoded"
+_MULTIPART = "multipart/form-data"
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentForm:
     """The fields and files of a form."""
 
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -46,20 +53,53 @@ class Sent:
         return {name: values[-1] for name, values in self.fields.items()}
 
 
-def asked(request: Request) -> Sent:
-    """What stands behind the '?' of an address."""
-    return Sent(_fields(request.scope["query_string"]))
+def check_site(request: Request) -> None:
+    """Refuse a form that another site made the browser send (CSRF)."""
+    site = request.headers.getlist("sec-fetch-site")
+    origin = request.headers.getlist("origin")
+    # Our pages send no referrer, and then browsers send "null" as their origin.
+    origins = [value for value in origin if value != "null"]
+    is_ours = urlsplit(origins[0]).netloc == request.headers["host"].lower() if origins else None
+    if (
+        len(site) > 1
+        or len(origin) > 1
+        or is_ours is False
+        or site not in ([], ["same-origin"])
+        or (not site and is_ours is None)
+    ):
+        raise RequestError(
+            403,
+            "form_foreign",
+            "This form did not come from a page of this server, so nothing was done. Open the "
+            "console and send the form from there.",
+        )
+
+
+def check_token(expected: str, token: str) -> None:
+    """Refuse a form without the token of the visitor's session, compared in constant time."""
+    if not hmac.compare_digest(expected.encode(), token.encode("utf-8", "surrogatepass")):
+        raise RequestError(
+            403,
+            "form_foreign",
+            "This form is not from a page of your session, or the session has ended. Nothing was "
+            "done. Go back, load the page again and send the form from there.",
+        )
+
+
+def read_query(request: Request) -> SentForm:
+    """The fields of a query string."""
+    return SentForm(_parse_fields(request.scope["query_string"]))
 
 
 @asynccontextmanager
-async def form(request: Request, *, uploads: int, seconds: float) -> AsyncIterator[Sent]:
-    """The form of a request; its files are there until it was answered."""
+async def read_form(request: Request, *, uploads: int, seconds: float) -> AsyncIterator[SentForm]:
+    """The form of a request. Its files exist only inside the context."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == _PARTS and uploads:
-        async with _parts(request, uploads, seconds) as sent:
-            yield sent
-    elif kind == _PLAIN:
-        yield Sent(_fields(await read_bytes(request, _PLAIN, seconds=seconds)))
+    if kind == _MULTIPART and uploads:
+        async with _read_multipart(request, uploads, seconds) as form:
+            yield form
+    elif kind == _URLENCODED:
+        yield SentForm(_parse_fields(await read_bytes(request, _URLENCODED, seconds=seconds)))
     else:
         raise RequestError(
             415, "request_malformed", "Send the form of the page, as a browser does."
@@ -67,111 +107,71 @@ async def form(request: Request, *, uploads: int, seconds: float) -> AsyncIterat
 
 
 @asynccontextmanager
-async def _parts(request: Request, uploads: int, seconds: float) -> AsyncIterator[Sent]:
-    most = uploads + LARGEST
+async def _read_multipart(
+    request: Request, uploads: int, seconds: float
+) -> AsyncIterator[SentForm]:
     length = request.headers.get("content-length", "")
     if not length.isdigit() or len(length) > 18 or "transfer-encoding" in request.headers:
         raise RequestError(
             411, "request_malformed", "Send the body in one piece, with its Content-Length."
         )
-    if int(length) > most:
-        raise _too_large(uploads)
+    if int(length) > uploads + LARGEST:
+        raise RequestError(
+            413, "request_too_large", f"Files here may have at most {uploads:,} bytes."
+        )
     try:
-        # A file of a gigabyte takes its time; what must not happen is that it takes for ever.
-        async with asyncio.timeout(seconds + int(length) / 1e5):
-            found = await request.form(
-                max_files=_FILES, max_fields=MOST_FIELDS, max_part_size=LARGEST
+        # A gigabyte takes time, but a sender may not hold the connection forever (slow loris).
+        async with asyncio.timeout(seconds + int(length) / _SLOWEST_BYTES_PER_SECOND):
+            parts = await request.form(
+                max_files=_MOST_FILES, max_fields=MOST_FIELDS, max_part_size=LARGEST
             )
     except TimeoutError:
         raise RequestError(
             408, "request_slow", "The file did not arrive in time. Send it again."
         ) from None
     except (MultiPartException, KeyError, ValueError):
-        raise RequestError(
-            400, "request_malformed", "The form cannot be read. Send it as a browser does."
-        ) from None
+        raise _unreadable() from None
     note_read(request)
     try:
-        fields: dict[str, list[str]] = {}
+        texts: list[tuple[str, str]] = []
         files: dict[str, Upload] = {}
-        for name, value in found.multi_items():
+        for name, value in parts.multi_items():
             if isinstance(value, UploadFile):
                 files[name] = Upload(value.filename or "", value.file, value.size or 0)
             else:
-                fields.setdefault(name, []).append(_text(value))
-        yield Sent({name: tuple(values) for name, values in fields.items()}, files)
+                texts.append((name, value))
+        yield SentForm(_group_fields(texts), files)
     finally:
-        await found.close()
+        await parts.close()
 
 
-def _fields(raw: bytes) -> dict[str, tuple[str, ...]]:
+def _parse_fields(encoded: bytes) -> dict[str, tuple[str, ...]]:
     try:
         pairs = parse_qsl(
-            raw.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+            encoded.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=MOST_FIELDS,
+            errors="strict",
         )
     except ValueError:
-        raise RequestError(
-            400, "request_malformed", "The form cannot be read. Send it as a browser does."
-        ) from None
-    found: dict[str, list[str]] = {}
+        raise _unreadable() from None
+    return _group_fields(pairs)
+
+
+def _group_fields(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """All values of each field, with line ends as Python has them and without NUL bytes."""
+    fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        found.setdefault(name, []).append(_text(value))
-    return {name: tuple(values) for name, values in found.items()}
+        if "\0" in value:
+            raise RequestError(400, "request_malformed", "A field of the form has a NUL.")
+        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return {name: tuple(values) for name, values in fields.items()}
 
 
-def _text(value: str) -> str:
-    """A text as people type it: lines end as ours do, and nothing steers a machine."""
-    if "\0" in value:
-        raise RequestError(400, "request_malformed", "A text in the form has a NUL.")
-    return value.replace("\r\n", "\n")
-
-
-def _too_large(uploads: int) -> RequestError:
+def _unreadable() -> RequestError:
     return RequestError(
-        413, "request_too_large", f"A file of {uploads:,} bytes at most may be sent here."
+        400, "request_malformed", "The form cannot be read. Send it as a browser does."
     )
-
-
-# Requests that another site makes a browser send: refused before anything of them is read.
-#
-# A form is taken only from a page of ours: the browser says so itself (Sec-Fetch-Site, or Origin
-# where it knows no better), and the form carries a word that only our pages could know.
-
-
-def check_site(request: Request) -> None:
-    """Refuse a form that did not come from a page of this very server."""
-    site = request.headers.getlist("sec-fetch-site")
-    origin = request.headers.getlist("origin")
-    # Our pages send no referrer, and browsers then tell their origin as null.
-    told = [one for one in origin if one != "null"]
-    ours = urlsplit(told[0]).netloc == request.headers["host"].lower() if told else None
-    if len(site) > 1 or len(origin) > 1 or ours is False or site not in ([], ["same-origin"]):
-        raise _foreign()
-    if not site and ours is None:
-        raise _foreign()
-
-
-def check_word(expected: str, said: str) -> None:
-    """Refuse a form that lacks the word of the visitor's own pages."""
-    if not hmac.compare_digest(expected.encode(), said.encode("utf-8", "surrogatepass")):
-        raise RequestError(
-            403,
-            "form_foreign",
-            "This form is not from a page of your session, or that session is over. Nothing was "
-            "done. Go back, load the page again and send it from there.",
-        )
-
-
-def _foreign() -> RequestError:
-    return RequestError(
-        403,
-        "form_foreign",
-        "This form did not come from a page of this server, so nothing was done. Open the console "
-        "itself and send it from there.",
-    )
-
-
-# Forms that were sent: what was said where it is right, and what is wrong beside its field.
 
 
 _FIELD_OF = {
@@ -183,20 +183,20 @@ _FIELD_OF = {
     "bounds_missing": "schema",
     "dataset_attached": "population",
 }
-"""The field that a refusal is about, where neither its parameter nor its sentence names one."""
+"""The field that an error is about, where neither its parameter nor its text names one."""
 
 
-class Filled(dict[str, str]):
-    """Fields by name; one that is not there is empty."""
+class FormValues(dict[str, str]):
+    """Texts by field name. A missing field is empty, so that templates need no test."""
 
     def __missing__(self, name: str) -> str:
         return ""
 
 
-def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
-    """What a refusal says, under the field that it is about, or under none.
+def field_errors(error: SfumatoError, fields: Iterable[str] = ()) -> dict[str, str]:
+    """The message of an error under the field that it is about, or under "" for the whole form.
 
-    What is not for who sent the form to mend is raised again.
+    Errors that the visitor cannot mend (of the server, the ledger or an engine) are raised again.
     """
     if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
         raise error
@@ -211,6 +211,6 @@ def wrong(error: SfumatoError, fields: Iterable[str]) -> dict[str, str]:
     return {field or "": told(error)["detail"]}
 
 
-def words(text: str) -> list[str]:
-    """What stands in a field between commas or on lines."""
-    return [one.strip() for one in text.replace("\n", ",").split(",") if one.strip()]
+def split_list(text: str) -> list[str]:
+    """The items of a field, separated by commas or lines."""
+    return [item.strip() for item in text.replace("\n", ",").split(",") if item.strip()]

@@ -1,57 +1,109 @@
-"""The first page: what somebody can do here, by who they are."""
+"""The first page of the console and the tour of ten steps."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.console.page_request import Page, PageRoute, Visit, Who
+from sfumato.console.page_request import HOME, Page, Visit, public_page
 from sfumato.vault.principals import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_WORDS = {
-    "explain": "see what questions would cost",
+_ACTIONS = {
+    "explain": "see the cost of questions",
     "query": "ask questions",
     "publish": "publish statistics",
     "synthesize": "make synthetic tables",
     "code": "send programs",
-    "download": "download releases that were opened to you",
+    "download": "download releases that are open to you",
 }
 
 
+@dataclass(frozen=True)
+class TourStep:
+    """One step of the tour, with its page and its audience."""
+
+    title: str
+    description: str
+    path: str
+    audience: str
+
+
+_ANALYST = "a person with a budget"
+STEPS = (
+    TourStep(
+        "See the open data", "Releases for everybody, each with its guarantee.",
+        "/console/open", "everybody",
+    ),
+    TourStep(
+        "Follow a feed", "A feed answers the same question every period. Save one as CSV.",
+        "/console/open", "everybody",
+    ),
+    TourStep(
+        "Sign in", "Sign in as a person with a budget. Each account has its own password.",
+        "/console/sign-in", "everybody",
+    ),
+    TourStep(
+        "Browse the tables", "Tables with their columns, and how each protects a person.",
+        "/console/datasets", _ANALYST,
+    ),
+    TourStep(
+        "Ask, but first see the cost", "The page shows cost and expected error before you pay.",
+        "/console/ask", _ANALYST,
+    ),
+    TourStep(
+        "Ask the same question again", "The stored answer is free. All your answers are listed.",
+        "/console/history", _ANALYST,
+    ),
+    TourStep(
+        "Try to overspend", "Ask at a cost above your budget. Nothing is charged; you see why.",
+        "/console/ask", _ANALYST,
+    ),
+    TourStep(
+        "See the people at risk", "Sign in as the owner and see how many people are unique.",
+        "/console/owner/tables", "the owner",
+    ),
+    TourStep(
+        "Add a person", "Register a person, give them a budget and follow all spending.",
+        "/console/owner/people", "the owner",
+    ),
+    TourStep(
+        "Release data", "Publish or anonymize a table, compare candidates, and open one to all.",
+        "/console/owner/releases", "the owner",
+    ),
+)  # fmt: skip
+
+
 def home(visit: Visit) -> Page:
-    """What the visitor may do, and what they may still spend."""
+    """Show what the visitor may do and which budgets they have left."""
     person = visit.person
     if person is None:
         return Page()
-    may = [_WORDS[one] for one in SHAPES if one in person.shapes]
-    listed = ", ".join(may[:-1]) + (" and " if may[1:] else "") + "".join(may[-1:])
+    actions = [_ACTIONS[shape] for shape in SHAPES if shape in person.shapes]
+    listed = ", ".join(actions[:-1]) + (" and " if actions[1:] else "") + "".join(actions[-1:])
     return Page({"accounts": gauges(visit), "may": listed or "do nothing here yet"})
 
 
 def gauges(visit: Visit) -> list[Mapping[str, Any]]:
-    """The visitor's accounts, each with the part of it that is left, in percent."""
-    found = visit.vault.accounts(principal=visit.principal)
-    return [{**one, "share": _share(one)} for one in found]
+    """The visitor's accounts, each with the percentage that is left."""
+    accounts = visit.vault.accounts(principal=visit.principal)
+    return [{**account, "share": _percentage_left(account)} for account in accounts]
 
 
-def _share(account: Mapping[str, Any]) -> float:
-    """How much of a budget is left, in percent, by its epsilon."""
-    words = str(account["budget"]).replace(",", "").split()
-    whole = float(words[1]) if words[:1] == ["epsilon"] else 0.0
-    left = float(account["remaining"].get("epsilon", 0.0))
-    return round(100 * min(left / whole, 1.0), 1) if whole else 0.0
+def _percentage_left(account: Mapping[str, Any]) -> float:
+    """The percentage of a budget's epsilon that is left."""
+    budget = str(account["budget"]).replace(",", "").split()
+    total = float(budget[1]) if budget[:1] == ["epsilon"] else 0.0
+    remaining = float(account["remaining"].get("epsilon", 0.0))
+    return round(100 * min(remaining / total, 1.0), 1) if total else 0.0
 
 
-PAGES = (
-    PageRoute(
-        method="GET",
-        path="/console",
-        title="Home",
-        who=Who.PUBLIC,
-        handler=home,
-        template="home.html",
-        nav="Home",
-    ),
-)
+def tour(_visit: Visit) -> Page:
+    """Show the steps of the tour; they are the same for everybody."""
+    return Page({"steps": STEPS})
+
+
+PAGES = (public_page("GET", HOME, "Home", home, "home.html", nav="Home"),)
+TOUR = public_page("GET", f"{HOME}/tour", "A tour in ten steps", tour, "tour.html", nav="Tour")

@@ -1,15 +1,16 @@
-"""What a page is given and what it gives: a visit, and a page, a way to go on, or a download.
+"""Requests for console pages, the results of their handlers, and the routes that join both.
 
-A chapter of the console is a module with a tuple `PAGES`, listed in `gate.console.pages`. What
-stands behind a page is a plain function that may block: it is run in a thread, for somebody who
-may have it, and calls the same methods of the vault as the doors of programs do. Decision
-`console`.
+Each module of pages has a table `PAGES` of routes. A handler is a plain function that may block: it
+runs in a thread, after the console has checked that the visitor may have the page. It calls the
+same methods of the vault as commands and HTTP routes do.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
+HOME = "/console"
 FORM = "form"
-"""The field of every form that proves that the page it stands on was ours."""
+"""The hidden field with the token that proves that a form stood on a page of this session."""
+_PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
 
 
-class Who(Enum):
-    """Who may have a page."""
+class Audience(Enum):
+    """The visitors who may have a page."""
 
     PUBLIC = "public"
     SIGNED_IN = "signed in"
@@ -39,7 +42,7 @@ class Who(Enum):
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that came with a form: under which name, and its bytes, from the first on."""
+    """A file that was sent with a form."""
 
     name: str
     file: IO[bytes] = field(compare=False)
@@ -48,113 +51,130 @@ class Upload:
 
 @dataclass(frozen=True)
 class Visit:
-    """One request for a page, by somebody who may have it."""
+    """One request for a page, by a visitor who may have it."""
 
     vault: Vault
     session: VisitSession
     setting: Setting
     host: str
-    """The address under which the visitor came, as https://data.example.org."""
+    """The address of this server as the visitor typed it, such as https://data.example.org."""
     path: Mapping[str, str] = field(default_factory=dict)
-    """The parts of the path that have a name, as {name}."""
+    """The named parts of the path, such as {name}."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """What the form says, or what stands behind the '?': each name once, as text."""
+    """The fields of the form or query string. Of a repeated field only the last value counts."""
     several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The same with every value of a name, for boxes that may all be ticked."""
+    """The same fields with all their values, for groups of check boxes."""
     files: Mapping[str, Upload] = field(default_factory=dict)
     peer: str = ""
-    """The address that the request came from, see `gate.peers`."""
+    """The address that the request came from, see `server.peers`."""
     device: str = ""
-    """The secret by which the visitor's browser says that it has signed in before."""
+    """The secret of a browser that has signed in before."""
     guesser: Guesser = STRANGER
-    """Who tries or sets a password, on a page that computes a hash."""
+    """The source of a password that this request tries or sets."""
 
     @property
     def person(self) -> Principal | None:
-        """Who visits, with their rights; nobody who is known, where they are not signed in."""
+        """The visitor with their permissions; None before they sign in."""
         return self.session.person
 
     @property
     def principal(self) -> str:
-        """The name of who visits, on a page for those who are signed in."""
+        """The name of the visitor, on a page for visitors who have signed in."""
         if self.person is None:
-            raise PolicyError("sign_in_needed", "This is for people who have signed in. Sign in.")
+            raise PolicyError("sign_in_needed", "This page is for signed-in visitors. Sign in.")
         return self.person.name
 
     @property
     def operator(self) -> str:
-        """In whose name a change is made: the session says it, nobody else."""
+        """The name that the ledger notes for a change. It comes from the session, never a form."""
         return f"{self.principal} by console"
 
     @property
     def data(self) -> Path | None:
-        """The folder of the server from which an owner may add data sets, if any."""
+        """The server's folder from which an owner may add data sets, if it has one."""
         return self.setting.data
 
-    def said(self, name: str) -> str:
-        """What a field says, without blanks around it; nothing where it is not there."""
+    def text(self, name: str) -> str:
+        """The value of a field without surrounding blanks; empty where the field is missing."""
         return self.values.get(name, "").strip()
+
+    def filled(self, *names: str) -> dict[str, str]:
+        """Those of the fields that are not empty."""
+        return {name: self.text(name) for name in names if self.text(name)}
 
 
 @dataclass(frozen=True)
 class Page:
-    """Facts for the template of the page; every one of them is escaped there."""
+    """The facts that a template shows. The template escapes each of them."""
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
     template: str | None = None
-    """Where it is not the one of the table."""
+    """A template other than that of the route."""
 
 
 @dataclass(frozen=True)
 class Redirect:
-    """Where to go on with GET, with words for the page there."""
+    """The address of the next page, with a notice to show there."""
 
     to: str
-    words: str | None = None
+    notice: str | None = None
     session: str | None = None
-    """The id of a session that begins here; "" where the one there was is over."""
+    """The id of a session that begins here; empty where the current one ends."""
     device: str | None = None
-    """The secret by which the browser is known from now on."""
+    """The secret by which this browser is recognized from now on."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file to be saved, never shown: a page in it could not do anything as one of ours."""
+    """A file to save. A browser never shows it, so no page inside it can act as one of ours."""
 
     content: bytes | Path
     media: str
     name: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PageRoute:
-    """One line of the table of pages."""
+    """One page: its path, its audience and the function behind it."""
 
     method: str
     path: str
-    """The whole path, such as /console/datasets/{name}."""
+    """The full path, such as /console/datasets/{name}."""
     title: str
-    """What the page is called, in a browser's tab and above it."""
-    who: Who
+    """The title in the browser's tab and above the page."""
     handler: Callable[[Visit], Page | Redirect | Download]
     template: str = ""
-    """Of `templates`; a POST that only leads on needs none."""
+    """A file of `templates`; a POST that always redirects needs none."""
+    audience: Audience = Audience.OWNER
     shape: str | None = None
-    """What a principal must be permitted to do, one of the shapes of `vault.principals`."""
+    """The permission that a principal needs, one of `vault.principals.SHAPES`."""
     nav: str | None = None
-    """Its word in the navigation, for everybody who may have it."""
+    """The label in the navigation, for visitors who may have the page."""
     uploads: int = 0
-    """How many bytes may come with its form, where files may."""
+    """The largest size in bytes of the files in its form; 0 where the form has no files."""
     hashing: bool = False
-    """Whether it computes the hash of a password, of which few are computed at a time."""
+    """Whether it computes a password hash. Only a few of these run at a time."""
     charging: bool = False
-    """Whether something may be charged."""
+    """Whether it may charge a budget."""
 
     def is_for(self, person: Principal | None) -> bool:
-        """Whether somebody may have it."""
+        """Whether a visitor may have this page."""
         if person is None:
-            return self.who is Who.PUBLIC
-        if self.who is Who.OWNER and not person.is_owner:
+            return self.audience is Audience.PUBLIC
+        if self.audience is Audience.OWNER and not person.is_owner:
             return False
         return self.shape is None or person.is_owner or self.shape in person.shapes
+
+
+owner_page = partial(PageRoute, audience=Audience.OWNER)
+member_page = partial(PageRoute, audience=Audience.SIGNED_IN)
+public_page = partial(PageRoute, audience=Audience.PUBLIC)
+
+
+def leads_inside(path: str) -> bool:
+    """Whether a path belongs to this console.
+
+    A sign-in page follows the path in its query string; this stops redirects to other servers.
+    """
+    return _PATH.fullmatch(path) is not None and "%" not in path and ".." not in path

@@ -1,7 +1,7 @@
-"""Pages as they are sent: templates that escape whatever they get, one style sheet, one script.
+"""Pages as HTML: templates that escape every value, one style sheet and one script.
 
-Nothing of a page is code or style of its own: what it needs stands in files of this server, whose
-names change with what is in them, so that browsers may keep them for good.
+No page holds code or style of its own, so the content security policy can forbid both inline. The
+names of static files contain a hash of their content, so browsers may cache them forever.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 STATIC = "/console/static/{file}"
-_HERE = "sfumato.console"
+_PACKAGE = "sfumato.console"
 _MEDIA = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -29,7 +29,7 @@ _MEDIA = {
 
 
 class StaticFile(NamedTuple):
-    """A file for browsers: under which name, of which media type, and its bytes."""
+    """A file for browsers."""
 
     name: str
     media: str
@@ -38,34 +38,34 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """The style sheet, the script and the mark, by the word for each."""
-    found = {}
+    """The style sheet, the script and the logo, by their names without hash."""
+    static = {}
     for name in ("console.css", "console.js", "mark.svg"):
-        text = files(_HERE).joinpath("static", name).read_text(encoding="utf-8")
+        text = files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
         if name == "console.css":
-            # As reports look, and then what only a console has.
+            # The console looks like reports, with a few additions.
             text = picture_style() + sheet("page.css") + text
         content = text.encode()
         stem, _, ending = name.partition(".")
         digest = hashlib.sha256(content).hexdigest()[:16]
-        found[name] = StaticFile(f"{stem}-{digest}.{ending}", _MEDIA[ending], content)
-    return found
+        static[name] = StaticFile(f"{stem}-{digest}.{ending}", _MEDIA[ending], content)
+    return static
 
 
 def static_file(name: str) -> StaticFile | None:
-    """The file of that name, with what it has in it now."""
-    return next((one for one in static_files().values() if one.name == name), None)
+    """The file of this name, hash included, or None."""
+    return next((file for file in static_files().values() if file.name == name), None)
 
 
 def render(template: str, facts: Mapping[str, Any]) -> str:
-    """A template with these facts."""
+    """Fill a template."""
     return _environment().get_template(template).render(facts)
 
 
 @cache
 def _environment() -> Environment:
-    made = templates(_HERE, "sfumato.report")
-    made.globals["static"] = {
-        name: STATIC.format(file=one.name) for name, one in static_files().items()
+    environment = templates(_PACKAGE, "sfumato.report")
+    environment.globals["static"] = {
+        name: STATIC.format(file=file.name) for name, file in static_files().items()
     }
-    return made
+    return environment

@@ -212,10 +212,10 @@ def answer_in(
 
 def give_passwords(vault: Vault, passwords: Mapping[str, str]) -> None:
     """Let people sign in at the console by these passwords."""
-    from sfumato.console.sign_in import hashed  # each takes its time
+    from sfumato.console.sign_in import hash_password  # argon2 is slow to import
 
     for name, password in passwords.items():
-        vault.logins.change(name, hashed(password, password))
+        vault.logins.change(name, hash_password(password, password))
 
 
 def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:

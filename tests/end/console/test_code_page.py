@@ -52,28 +52,28 @@ def test_a_program_from_its_first_mistake_to_its_answer(
     page.fill("#function", "f")
     page.fill("#epsilon", "2")
     page.fill("#blocks", "10")
-    page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_role("button", name="Try it on synthetic rows").click()
     refusal = page.locator("#refusal")
     refusal.wait_for()
     assert "KeyError in line 2" in refusal.inner_text()
     assert page.input_value("#program") == WRONG  # nothing is to be typed again
     look(page, "light 1280")
     page.fill("#program", RIGHT)
-    page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_role("button", name="Try it on synthetic rows").click()
     page.get_by_text("sfumato program approve").wait_for()
     console.vault.programs.approve(tmp_path / "p.py", function="f", operator="Ann")
-    page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_role("button", name="Try it on synthetic rows").click()
     page.get_by_text("Cost: epsilon 2").wait_for()
     assert "Expected error" in page.inner_text("main")
     assert console.vault.jobs.list() == []
     page.fill("#program", "")
     page.set_input_files("#file", tmp_path / "p.py")
-    page.get_by_role("button", name="Run it, and pay for it").click()
+    page.get_by_role("button", name="Run it and pay").click()
     page.wait_for_url("**/console/jobs")
     [job] = console.vault.jobs.list()
     assert console.vault.jobs.wait(job, seconds=60).error is None
     page.goto(f"{console.url}/console/jobs")
-    page.get_by_role("link", name="Look at it").first.click()
+    page.get_by_role("link", name="View").first.click()
     value = console.vault.releases.get(job.id).answer().table["value"][0].as_py()
     cells = page.locator("main td").all_inner_texts()
     assert float(cells[1]) == pytest.approx(value, abs=1)  # no more digits than noise leaves
@@ -91,14 +91,14 @@ def test_a_strict_program_needs_nobody(
     page.fill("#function", "f")
     page.fill("#epsilon", "0.5")
     page.fill("#blocks", "10")
-    page.get_by_role("button", name="Try it on made-up rows").click()
+    page.get_by_role("button", name="Try it on synthetic rows").click()
     page.get_by_text("Cost: epsilon 0.5").wait_for()
     assert page.input_value("#language") == "starlark"
     look(page, "light 1280")
     (tmp_path / "p.star").write_text(strict)
     page.select_option("#language", "python")  # the file's ending goes first
     page.set_input_files("#file", tmp_path / "p.star")
-    page.get_by_role("button", name="Run it, and pay for it").click()
+    page.get_by_role("button", name="Run it and pay").click()
     page.wait_for_url("**/console/jobs")
     assert console.vault.jobs.wait(console.vault.jobs.list()[0], seconds=60).error is None
 

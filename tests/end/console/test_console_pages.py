@@ -12,8 +12,8 @@ from tests.end.console.conftest import consoled
 from tests.end.console.visitors import PASSWORD, Console, Visitor
 from tests.end.gate.people_served import HEAD, ROWS
 
-from sfumato.console.page_request import Who
-from sfumato.console.pages import PAGES
+from sfumato.console.app import PAGES
+from sfumato.console.page_request import Audience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def test_every_page_is_there_for_whom_the_table_says(console: Console) -> None:
                 if route.method == "GET"
                 else visitor.post(path, {"form": "0" * 64})
             )
-            if person is None and route.who is not Who.PUBLIC:
+            if person is None and route.audience is not Audience.PUBLIC:
                 assert (reply.status, reply.headers["location"][:16]) == (303, "/console/sign-in")
             elif route.method == "POST":
                 assert reply.status in {403, 404, 415}, path
@@ -93,7 +93,7 @@ def crawl(console: Console) -> Iterator[tuple[str, object]]:
     for who in (None, *PEOPLE):
         visitor = console.visitor(who)
         for route in READ:
-            if who == "owner" and route.who is Who.OWNER:
+            if who == "owner" and route.audience is Audience.OWNER:
                 continue  # what an owner looks at there is rows of theirs
             for name in ("people", "nothing"):
                 path = filled(route, name)
@@ -178,9 +178,9 @@ def test_without_a_script_one_reads_and_asks(console: Console, browser: Browser)
     assert page.url == f"{console.url}/console/ask"
     page.fill("#sql", "SELECT COUNT(*) AS n FROM others")
     page.fill("#epsilon", "0.5")
-    page.click("text=See what it costs")
-    assert "It would cost epsilon 0.5" in page.inner_text("#explained")
-    page.click("text=Ask, and pay for it")
+    page.click("text=Show the cost")
+    assert "Cost: epsilon 0.5" in page.inner_text("#explained")
+    page.click("text=Ask and pay")
     assert "/console/answers/" in page.url
     assert "±" in page.inner_text("main")
     page.click("nav >> text=Data sets")

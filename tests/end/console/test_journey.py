@@ -61,16 +61,16 @@ def test_owner_analyst_and_public_from_the_first_table_to_the_last_page(
 def add_table(page: Page, office: str, file: Path) -> None:
     page.goto(f"{office}/tables")
     page.set_input_files("#file", file)
-    page.get_by_role("button", name="Send it").click()
+    page.get_by_role("button", name="Send the file").click()
     page.wait_for_url("**/drafts/*")
     draft = page.url
     page.select_option("[id='unit']", "who")
     page.fill("[id='max_rows']", "1")
     page.fill("[id='max_groups']", "1")
-    page.get_by_label("Least", exact=True).nth(1).fill("0")
-    page.get_by_label("Most", exact=True).nth(1).fill("99")
-    page.get_by_role("button", name="Save what is declared").click()
-    page.get_by_text("What you declared is saved.").wait_for()
+    page.get_by_label("Minimum", exact=True).nth(1).fill("0")
+    page.get_by_label("Maximum", exact=True).nth(1).fill("99")
+    page.get_by_role("button", name="Save the schema").click()
+    page.get_by_text("The schema is saved.").wait_for()
     page.goto(f"{draft}/risk")
     assert page.locator("svg.picture:visible").count() > 0
     page.goto(f"{draft}/add")
@@ -87,13 +87,13 @@ def consent(page: Page, office: str, people: list[str], answer: str, folder: Pat
         page.fill("[id='say.person']", people[0])
         page.select_option("[id='say.purpose']", "care")
         page.select_option("[id='say.answer']", answer)
-        page.get_by_role("button", name="Write it down").click()
+        page.get_by_role("button", name="Record it").click()
         page.wait_for_load_state()
         return
     file = folder / "consent.csv"
     file.write_text("\n".join(["person,purpose,agreed", *(f"{one},care,yes" for one in people)]))
     page.set_input_files("[id='file.']", file)
-    page.get_by_role("button", name="Import it").click()
+    page.get_by_role("button", name="Import the file").click()
     page.locator(".notice").wait_for()
 
 
@@ -102,7 +102,7 @@ def invite(page: Page, office: str) -> str:
     page.fill("#name", "dina")
     page.select_option("#population", "town")
     page.fill("#epsilon", "1")
-    page.get_by_role("button", name="Add them").click()
+    page.get_by_role("button", name="Add the principal").click()
     page.goto(f"{office}/people/dina")
     page.get_by_role("button", name="Make a link").click()
     return page.inner_text("#link").strip()
@@ -113,7 +113,7 @@ def ask(page: Page, url: str, sql: str) -> str:
     page.fill("#sql", sql)
     page.fill("#epsilon", "1")
     page.select_option("#purpose", "care")
-    page.get_by_role("button", name="Ask, and pay for it").click()
+    page.get_by_role("button", name="Ask and pay").click()
     page.locator("[role=alert], #main figure, #main table").first.wait_for()
     return page.inner_text("main")
 
@@ -131,6 +131,6 @@ def release(page: Page, office: str, console: Console) -> None:
     assert console.vault.jobs.wait(job, seconds=60).error is None
     page.goto(f"{office}/releases/{job.id}")
     page.get_by_label("public", exact=True).check()
-    page.get_by_label("I looked at it").check()
-    page.get_by_role("button", name="Open it").click()
+    page.get_by_label("I looked at this release").check()
+    page.get_by_role("button", name="Open it to these").click()
     page.get_by_text("It is open to public.").wait_for()

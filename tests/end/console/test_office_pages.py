@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.end.console.visitors import FORM, SAME
 
-from sfumato.console.owner import budgets, consent, feeds, principals, releases, tables
-from sfumato.console.page_request import Who
+from sfumato.console.owner import consent, principals, releases, tables
+from sfumato.console.page_request import Audience
 
 if TYPE_CHECKING:
     from tests.end.console.visitors import Console, Visitor
@@ -40,7 +40,7 @@ kind = "integer"
 bounds = [0, 99]
 """
 TABLES, OFFICE = "/console/owner/tables", "/console/owner"
-CHAPTERS = (tables, principals, budgets, consent, releases, feeds)
+CHAPTERS = (tables, principals, consent, releases)
 PAGES = tuple(page for chapter in CHAPTERS for page in chapter.PAGES)
 
 
@@ -170,7 +170,7 @@ def test_who_spent_what_is_drawn_and_a_budget_set(console: Console, owner: Visit
     console.vault.query("SELECT COUNT(*) FROM people", epsilon="0.1", principal="alice")
     here = f"{OFFICE}/budgets"
     page = owner.get(here).body.decode()
-    assert "What was spent of people, by whom" in page
+    assert "Budget of people spent by each principal" in page
     assert "alice" in page
     assert " style=" not in page
     assert owner.send(here, account="people", epsilon="0.00001").status == 422
@@ -280,7 +280,7 @@ def test_a_feed_is_opened_and_stopped(console: Console, owner: Visitor) -> None:
 def test_for_everybody_else_the_office_is_not_there(console: Console, name: str | None) -> None:
     visitor = console.visitor(name)
     for route in PAGES:
-        assert route.who is Who.OWNER
+        assert route.audience is Audience.OWNER
         path = re.sub(r"{\w+}", "people", route.path)
         if route.method == "GET":
             reply = visitor.get(path)

@@ -9,8 +9,8 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from tests.end.browsing import needs_chromium
 from tests.end.console.visitors import Console
 
-from sfumato.console.pages import PAGES
-from sfumato.console.tour import STEPS
+from sfumato.console.app import PAGES
+from sfumato.console.home import STEPS
 from sfumato.testing.servers import served
 from sfumato.vault.vault import create_vault
 
@@ -73,7 +73,7 @@ def test_what_is_open_is_shown_and_saved_and_nothing_else_is_there(
     shelf = visitor.get(SHELF).body.decode()
     assert f"/releases/{shown}" in shelf
     assert "/feeds/open" in shelf
-    assert "times as likely, or as unlikely" in shelf
+    assert "times as likely or unlikely" in shelf
     assert not any(one in shelf for one in (hidden, "/feeds/shut", "feed/open"))
     for path in (
         *(f"feeds/{name}" for name in ("shut", "none", "shut/shut.csv", "open/shut.csv")),

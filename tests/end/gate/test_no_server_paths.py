@@ -19,7 +19,7 @@ from tests.end.gate.people_served import ROWS, SCHEMA
 
 import sfumato
 from sfumato.console import sign_in as passwords
-from sfumato.console.pages import PAGES
+from sfumato.console.app import PAGES
 from sfumato.methods.local.rounds import new_round, store_file
 from sfumato.server.serve import Listening
 from sfumato.testing.servers import Client, Heard, served

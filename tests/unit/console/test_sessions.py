@@ -32,7 +32,7 @@ def test_who_signs_out_loses_it() -> None:
 def test_the_word_of_forms_tells_nothing_of_the_cookie_and_notes_that_it_is_needed() -> None:
     session = VisitSession("a" * 43)
     used = [session.is_used]
-    assert len(session.word) == 64
+    assert len(session.form_token) == 64
     assert [*used, session.is_used] == [False, True]
-    assert session.word != VisitSession("b" * 43).word
-    assert session.id not in session.word
+    assert session.form_token != VisitSession("b" * 43).form_token
+    assert session.id not in session.form_token

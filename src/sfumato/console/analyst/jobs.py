@@ -1,115 +1,86 @@
-"""Long work and what came of it: the visitor's jobs, and the releases that they may have."""
+"""The visitor's jobs, and the releases that they may have."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from sfumato.console.analyst.questions import answer_table
-from sfumato.console.page_request import Download, Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.page_request import Page, Redirect, Visit, member_page
+from sfumato.console.public_pages import download_file
 from sfumato.release.plots import pictures_of
 from sfumato.server.problem_json import not_found
 from sfumato.text import minute
 
 if TYPE_CHECKING:
+    from sfumato.console.page_request import Download
     from sfumato.vault.releases import KeptRelease
 
 _MOST_PICTURES = 6
 
 
-def jobs(visit: Visit) -> Page:
-    """The visitor's jobs; the owner's list has everybody's."""
-    found = visit.vault.jobs.list(principal=visit.principal)
-    return Page({"jobs": [(one, _minute(one.to_json()["submitted"])) for one in found]})
+def list_jobs(visit: Visit) -> Page:
+    """List the visitor's jobs; an owner sees those of everybody."""
+    jobs = visit.vault.jobs.list(principal=visit.principal)
+    submitted = [job.to_json()["submitted"] for job in jobs]
+    times = ["" if time is None else minute(time) for time in submitted]
+    return Page({"jobs": list(zip(jobs, times, strict=True))})
 
 
-def cancel(visit: Visit) -> Redirect:
-    """A job that is over from now on."""
+def cancel_job(visit: Visit) -> Redirect:
+    """Cancel a job."""
     job = visit.vault.jobs.look_up(visit.path["job"], principal=visit.principal)
     if job is None:
         raise not_found()
-    over = visit.vault.jobs.cancel(job, principal=visit.principal)
-    return Redirect("/console/jobs", f"The job is {over.state}. What was charged stays spent.")
+    job = visit.vault.jobs.cancel(job, principal=visit.principal)
+    return Redirect("/console/jobs", f"The job is {job.state}. Its charges remain.")
 
 
-def releases(visit: Visit) -> Page:
-    """The releases that the visitor may have."""
+def list_releases(visit: Visit) -> Page:
+    """List the releases that the visitor may have."""
     return Page({"releases": visit.vault.releases.list(principal=visit.principal)})
 
 
-def release(visit: Visit) -> Page:
-    """One release: what it guarantees, its pictures, and as which files it can be had."""
-    found = _release(visit)
-    drawn = pictures_of(found.release.public)[:_MOST_PICTURES]
-    told = found.described()
-    # A program's few numbers are the whole release: nobody should have to save a file for them.
-    table, notes = answer_table(found.answer()) if told["family"] == "run" else (None, [])
-    facts = {"release": found, "told": told, "pictures": drawn, "table": table, "notes": notes}
-    return Page(facts)
+def release_page(visit: Visit) -> Page:
+    """Show one release: its guarantee, pictures and files."""
+    release = find_release(visit)
+    details = release.described()
+    # A program releases a few numbers: the page shows them, nobody must download a file for that.
+    table, notes = answer_table(release.answer()) if details["family"] == "run" else (None, [])
+    return Page(
+        {
+            "release": release,
+            "details": details,
+            "pictures": pictures_of(release.release.public)[:_MOST_PICTURES],
+            "table": table,
+            "notes": notes,
+        }
+    )
 
 
-def download(visit: Visit) -> Download:
-    """A release as a file, to be saved."""
-    found, name = _release(visit), visit.path["file"]
-    if name not in found.files:
+def release_file(visit: Visit) -> Download:
+    """Download one file of a release."""
+    return download_file(find_release(visit), visit.path["file"])
+
+
+def find_release(visit: Visit) -> KeptRelease:
+    """The release of the path; unknown to visitors it is not open to."""
+    release = visit.vault.releases.look_up(visit.path["release"], principal=visit.principal)
+    if release is None:
         raise not_found()
-    file = found.file(name)
-    return Download(file.content, file.media, file.name)
+    return release
 
 
-def _release(visit: Visit) -> KeptRelease:
-    found = visit.vault.releases.look_up(visit.path["release"], principal=visit.principal)
-    if found is None:
-        raise not_found()
-    return found
-
-
-def _minute(time: str | None) -> str:
-    return "" if time is None else minute(time)
-
-
+_JOBS, _RELEASES = "/console/jobs", "/console/releases"
+_RELEASE = f"{_RELEASES}/{{release}}"
 PAGES = (
-    PageRoute(
-        method="GET",
-        path="/console/jobs",
-        title="Jobs",
-        who=Who.SIGNED_IN,
-        handler=jobs,
-        template="jobs.html",
-        shape="publish",
-        nav="Jobs",
+    member_page("GET", _JOBS, "Jobs", list_jobs, "jobs.html", shape="publish", nav="Jobs"),
+    member_page("POST", f"{_JOBS}/{{job}}/cancel", "Cancel a job", cancel_job),
+    member_page(
+        "GET", _RELEASES, "Releases", list_releases, "releases.html",
+        shape="download", nav="Releases",
     ),
-    PageRoute(
-        method="POST",
-        path="/console/jobs/{job}/cancel",
-        title="Cancel a job",
-        who=Who.SIGNED_IN,
-        handler=cancel,
+    member_page("GET", _RELEASE, "Release", release_page, "release.html", shape="download"),
+    member_page(
+        "GET", f"{_RELEASE}/{{file}}", "File of a release", release_file, shape="download"
     ),
-    PageRoute(
-        method="GET",
-        path="/console/releases",
-        title="Releases",
-        who=Who.SIGNED_IN,
-        handler=releases,
-        template="releases.html",
-        shape="download",
-        nav="Releases",
-    ),
-    PageRoute(
-        method="GET",
-        path="/console/releases/{release}",
-        title="Release",
-        who=Who.SIGNED_IN,
-        handler=release,
-        template="release.html",
-        shape="download",
-    ),
-    PageRoute(
-        method="GET",
-        path="/console/releases/{release}/{file}",
-        title="A file of a release",
-        who=Who.SIGNED_IN,
-        handler=download,
-        shape="download",
-    ),
-)
+)  # fmt: skip

@@ -1,13 +1,15 @@
-"""Programs: tried on made-up rows, priced, and handed in as a job whose answer is a release."""
+"""Programs: tried on synthetic rows, then run as a job whose answer is a release."""
 
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from sfumato.console.analyst.questions import LONGEST_ID, purposes_of, refusal_of
 from sfumato.console.home import gauges
-from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.page_request import Page, Redirect, Visit, member_page
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.methods.programs.catalogue import LANGUAGES
 from sfumato.methods.programs.language import PYTHON, language_of
@@ -25,97 +27,97 @@ _FIELDS = (
     *("dataset", "program", "language", "function", "output", "epsilon", "blocks", "seconds"),
     "purpose",
 )
-_NUMBERS = ("epsilon", "seconds")
-_LONGEST_ID = 64
 _UPLOAD = "file"
 
 
-def code_page(visit: Visit) -> Page:
-    """Where programs are put; with one to begin with, where its name is given."""
-    said = {name: visit.said(name) for name in _FIELDS}
-    begun = visit.said("template")
-    if begun in NAMES:
-        path = template(begun)
+def program_page(visit: Visit) -> Page:
+    """Show the form for a program, with an example in it if the address names one."""
+    fields = {name: visit.text(name) for name in _FIELDS}
+    example = visit.text("template")
+    if example in NAMES:
+        path = template(example)
         text, language = path.read_text(encoding="utf-8"), language_of(path)
-        said |= {"program": text, "language": language, "function": begun}
-    return _shown(visit, said)
+        fields |= {"program": text, "language": language, "function": example}
+    return _program_form(visit, fields)
 
 
-def code(visit: Visit) -> Page | Redirect:
-    """A dry run, or a job, as the button says."""
-    said = {name: visit.said(name) for name in _FIELDS}
-    request = visit.said("request")[:_LONGEST_ID] or None
+def run_program(visit: Visit) -> Page | Redirect:
+    """Try a program on synthetic rows, or submit it as a job, depending on the button."""
+    fields = {name: visit.text(name) for name in _FIELDS}
+    request = visit.text("request")[:LONGEST_ID] or None
     try:
-        said["program"], said["language"] = _program(visit)
-        asked = _asked(said)
-        if visit.said("do") != "run":
+        fields["program"], fields["language"] = _program_text(visit)
+        arguments = _arguments(fields)
+        purpose = fields["purpose"] or None
+        if visit.text("do") != "run":
             private = visit.vault.private(
-                said["dataset"], principal=visit.principal, purpose=said["purpose"] or None
+                fields["dataset"], principal=visit.principal, purpose=purpose
             )
-            told = private.prepare(_RUN, **asked).explain().text()
-            return _shown(visit, said, request, told=told.splitlines())
+            explanation = private.prepare(_RUN, **arguments).explain().text()
+            return _program_form(visit, fields, request, explanation=explanation.splitlines())
         job = visit.vault.jobs.submit(
             _RUN.name,
-            said["dataset"],
+            fields["dataset"],
             principal=visit.principal,
-            purpose=said["purpose"] or None,
+            purpose=purpose,
             request_id=OwnRequest(f"console/{request}"),
-            **asked,
+            **arguments,
         )
     except SfumatoError as error:
-        refusal = str(problem_json.told(error, charging=True)["detail"])
-        return _shown(visit, said, refusal=refusal, status=problem_json.status_of(error))
-    return Redirect("/console/jobs", f"The program is handed in as job {job.id}.")
+        refusal = refusal_of(error, charging=True)
+        status = problem_json.status_of(error)
+        return _program_form(visit, fields, refusal=refusal, status=status)
+    return Redirect("/console/jobs", f"The program was submitted as job {job.id}.")
 
 
-def _program(visit: Visit) -> tuple[str, str]:
-    """The text and language of the form, or of the file that came with it."""
-    sent = visit.files.get(_UPLOAD)
-    if sent is None or not sent.size:
+def _program_text(visit: Visit) -> tuple[str, str]:
+    """The text and language of the program, from the form or from an uploaded file."""
+    upload = visit.files.get(_UPLOAD)
+    if upload is None or not upload.size:
         text = visit.values.get("program", "").replace("\r\n", "\n")
-        return text, visit.said("language") or PYTHON
-    check_length(sent.size)
+        return text, visit.text("language") or PYTHON
+    check_length(upload.size)
     try:
-        return sent.file.read().decode(), language_of(PurePath(sent.name))
+        return upload.file.read().decode(), language_of(PurePath(upload.name))
     except UnicodeDecodeError:
         raise ParameterError(
             "program_invalid", "The file is not UTF-8 text. Give a .py or .star file."
         ) from None
 
 
-def _asked(said: Mapping[str, str]) -> dict[str, Any]:
-    """What the family is asked; what was left out keeps its usual value."""
-    asked: dict[str, Any] = {name: said[name] for name in ("program", "language", "output")}
-    asked["function"] = said["function"] or None
-    asked |= {name: said[name] for name in _NUMBERS if said[name]}
-    if said["blocks"]:
-        if not (said["blocks"].isascii() and said["blocks"].isdigit()):
+def _arguments(fields: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of the method. Empty fields keep their defaults."""
+    arguments: dict[str, Any] = {name: fields[name] for name in ("program", "language", "output")}
+    arguments["function"] = fields["function"] or None
+    arguments |= {name: fields[name] for name in ("epsilon", "seconds") if fields[name]}
+    if fields["blocks"]:
+        if not (fields["blocks"].isascii() and fields["blocks"].isdigit()):
             raise ParameterError(
                 "parameter_out_of_range", "blocks must be a whole number of at least 2."
             )
-        asked["blocks"] = int(said["blocks"][:9])
-    return asked
+        arguments["blocks"] = int(fields["blocks"][:9])
+    return arguments
 
 
-def _shown(
+def _program_form(
     visit: Visit,
-    said: Mapping[str, str],
+    fields: Mapping[str, str],
     request: str | None = None,
     *,
-    told: list[str] | None = None,
+    explanation: list[str] | None = None,
     refusal: str | None = None,
     status: int = 200,
 ) -> Page:
-    seen = visit.vault.questions(principal=visit.principal).catalogue
-    names = [name for name, one in seen.items() if hasattr(one, "population")]
+    catalogue = visit.vault.questions(principal=visit.principal).catalogue
+    names = [name for name, declared in catalogue.items() if hasattr(declared, "population")]
     facts = {
-        "said": said,
+        "fields": fields,
         "request": request or secrets.token_urlsafe(16),
         "datasets": names,
-        "purposes": sorted({one for name in names for one in visit.vault.purposes(name)}),
+        "purposes": purposes_of(visit, names),
         "templates": NAMES,
         "languages": LANGUAGES,
-        "told": told or [],
+        "explanation": explanation or [],
         "refusal": refusal,
         "accounts": gauges(visit),
         "longest": LONGEST,
@@ -123,14 +125,14 @@ def _shown(
     return Page(facts, status)
 
 
-_COMMON: dict[str, Any] = {
-    "path": "/console/code",
-    "title": "Send a program",
-    "who": Who.SIGNED_IN,
-    "template": "code.html",
-    "shape": "code",
-}
+_page = partial(
+    member_page,
+    path="/console/code",
+    title="Send a program",
+    template="code.html",
+    shape="code",
+)
 PAGES = (
-    PageRoute(method="GET", handler=code_page, nav="Program", **_COMMON),
-    PageRoute(method="POST", handler=code, uploads=2 * LONGEST, charging=True, **_COMMON),
+    _page("GET", handler=program_page, nav="Program"),
+    _page("POST", handler=run_program, uploads=2 * LONGEST, charging=True),
 )

@@ -1,106 +1,131 @@
-"""Consent: who of a population agreed to what; given, withdrawn, imported and shown."""
+"""Consent of the people in a population: recorded, withdrawn, imported, exported and shown."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.console.forms import Filled, wrong
-from sfumato.console.page_request import Download, Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.forms import YES, FormValues, field_errors
+from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_page
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SfumatoError
 from sfumato.filesystem import Scratch, temporary_folder
 from sfumato.server.problem_json import not_found
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.vault.consent.registry import ConsentRegistry
 
 CONSENT = "/console/owner/consent"
 MOST_BYTES = 32 * 1024**2
-_EVERY = "every purpose"
+_ALL_PURPOSES = "every purpose"
 
 
-def listed(visit: Visit) -> Page:
-    """All registries, by how many agree."""
-    found = [visit.vault.consent(one).show() for one in visit.vault.consents]
-    return Page({"registries": found, "here": CONSENT})
+def list_registries(visit: Visit) -> Page:
+    """List the consent registries with the number of people who agree."""
+    registries = [visit.vault.consent(population).show() for population in visit.vault.consents]
+    return Page({"registries": registries, "list": CONSENT})
 
 
 def registry_page(visit: Visit) -> Page:
-    """One registry: how many agree, and where somebody's word is written down."""
-    return _page(visit)
+    """Show one registry with its forms."""
+    return _registry_page(visit)
 
 
-def looked_up(visit: Visit) -> Page:
-    """How one person stands, and all that they said; no address names them."""
+def look_up_person(visit: Visit) -> Page:
+    """Show the consent of one person. A POST: addresses, and so logs, never name people."""
     registry = _registry(visit)
     try:
-        found = registry.show(_who(registry, visit.said("person")))
+        record = registry.show(_person_id(registry, visit.text("person")))
     except (SfumatoError, ValueError) as error:
-        return _page(visit, errors=_beside("look", error), status=422)
-    return _page(visit, found=found, whom=visit.said("person"))
+        return _registry_page(visit, errors=_errors("look", error), status=422)
+    return _registry_page(visit, record=record, person=visit.text("person"))
 
 
-def said(visit: Visit) -> Page | Redirect:
-    """A person's yes or no, written down."""
-    registry, purpose = _registry(visit), visit.said("purpose")
-    gives = visit.said("answer") == "yes"
+def record_answer(visit: Visit) -> Page | Redirect:
+    """Record that a person consents, or withdraws consent."""
+    registry, purpose = _registry(visit), visit.text("purpose")
+    agrees = visit.text("answer") == YES
     try:
-        who = _who(registry, visit.said("person"))
-        if gives:
-            registry.give(who, purpose, operator=visit.operator)
+        person = _person_id(registry, visit.text("person"))
+        if agrees:
+            registry.give(person, purpose, operator=visit.operator)
         else:
-            one = None if purpose == _EVERY else purpose
-            registry.withdraw(who, one, operator=visit.operator)
+            withdrawn = None if purpose == _ALL_PURPOSES else purpose
+            registry.withdraw(person, withdrawn, operator=visit.operator)
     except (SfumatoError, ValueError) as error:
-        return _page(visit, errors=_beside("say", error), said=visit.values, status=422)
-    words = "Their yes is written down." if gives else "It is withdrawn, from the next answer on."
-    return Redirect(_here(registry), words)
+        errors = _errors("say", error)
+        return _registry_page(visit, values=visit.values, errors=errors, status=422)
+    notice = (
+        "The consent is recorded."
+        if agrees
+        else "The consent is withdrawn, beginning with the next answer."
+    )
+    return Redirect(_page_of(registry), notice)
 
 
-def imported(visit: Visit) -> Page | Redirect:
-    """What many people said, from a file: all of it or nothing."""
-    registry, sent = _registry(visit), visit.files.get("file")
-    if sent is None or not sent.size:
-        return _page(visit, errors={"file.": "Choose a file first."}, status=422)
+def import_answers(visit: Visit) -> Page | Redirect:
+    """Record the answers of many people from a file, all or none of them."""
+    registry, upload = _registry(visit), visit.files.get("file")
+    if upload is None or not upload.size:
+        return _registry_page(visit, errors={"file.": "Choose a file first."}, status=422)
     with Scratch(temporary_folder(), "sfumato-") as folder:
-        place = folder / "consent.csv"
-        place.write_bytes(sent.file.read(MOST_BYTES))
+        path = folder / "consent.csv"
+        path.write_bytes(upload.file.read(MOST_BYTES))
         try:
-            found = registry.import_file(place, operator=visit.operator)
+            counts = registry.import_file(path, operator=visit.operator)
         except SfumatoError as error:
-            problem = {one: text.replace(str(place), "the file")
-                       for one, text in _beside("file", error).items()}  # fmt: skip
-            return _page(visit, errors=problem, status=422)
-    words = f"{found['changed']:,} changed, {found['unchanged']:,} stood so already."
-    return Redirect(_here(registry), words)
+            errors = {
+                name: problem.replace(str(path), "the file")
+                for name, problem in _errors("file", error).items()
+            }
+            return _registry_page(visit, errors=errors, status=422)
+    notice = f"{counts['changed']:,} answers changed, {counts['unchanged']:,} were known already."
+    return Redirect(_page_of(registry), notice)
 
 
-def exported(visit: Visit) -> Download:
-    """All that stands, as a file that can be imported."""
+def export_answers(visit: Visit) -> Download:
+    """Download all current answers as a file that can be imported."""
     registry = _registry(visit)
     name = f"consent-{registry.population}.csv"
     return Download(registry.to_csv().encode(), "text/csv", name)
 
 
-def _beside(form: str, error: Exception) -> dict[str, str]:
+def _errors(form: str, error: Exception) -> dict[str, str]:
     if not isinstance(error, SfumatoError):
         return {f"{form}.person": "People are numbers here: write one such as 1042."}
-    return {f"{form}.{name}": one for name, one in wrong(error, ("person", "purpose")).items()}
+    return {
+        f"{form}.{name}": problem
+        for name, problem in field_errors(error, ("person", "purpose")).items()
+    }
 
 
-def _who(registry: ConsentRegistry, text: str) -> str | int:
+def _person_id(registry: ConsentRegistry, text: str) -> str | int:
     return int(text) if registry.kind is Kind.INTEGER else text
 
 
-def _page(visit: Visit, *, status: int = 200, **facts: Any) -> Page:
+def _registry_page(
+    visit: Visit,
+    *,
+    record: Mapping[str, Any] | None = None,
+    person: str = "",
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     registry = _registry(visit)
-    told = {
-        "registry": registry.show(), "purposes": registry.purposes, "every": _EVERY,
-        "here": _here(registry), "found": None, "whom": "", "errors": {}, "said": {}, **facts,
-    }  # fmt: skip
-    return Page(told | {name: Filled(told[name]) for name in ("errors", "said")}, status)
+    facts = {
+        "registry": registry.show(),
+        "purposes": registry.purposes,
+        "all_purposes": _ALL_PURPOSES,
+        "page": _page_of(registry),
+        "record": record,
+        "person_id": person,
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
+    }
+    return Page(facts, status)
 
 
 def _registry(visit: Visit) -> ConsentRegistry:
@@ -110,20 +135,18 @@ def _registry(visit: Visit) -> ConsentRegistry:
     return visit.vault.consent(name)
 
 
-def _here(registry: ConsentRegistry) -> str:
+def _page_of(registry: ConsentRegistry) -> str:
     return f"{CONSENT}/{quote(registry.population)}"
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER, title="Consent", template="owner/registry.html")
-_ONE = f"{CONSENT}/{{population}}"
+_POPULATION, _TEMPLATE = f"{CONSENT}/{{population}}", "owner/registry.html"
 PAGES = (
-    PageRoute(
-        method="GET", path=CONSENT, title="Consent", who=Who.OWNER, handler=listed,
-        template="owner/consent.html", nav="Consent",
+    owner_page("GET", CONSENT, "Consent", list_registries, "owner/consent.html", nav="Consent"),
+    owner_page("GET", _POPULATION, "Consent", registry_page, _TEMPLATE),
+    owner_page("POST", f"{_POPULATION}/person", "Consent", look_up_person, _TEMPLATE),
+    owner_page("POST", _POPULATION, "Consent", record_answer, _TEMPLATE),
+    owner_page(
+        "POST", f"{_POPULATION}/import", "Consent", import_answers, _TEMPLATE, uploads=MOST_BYTES
     ),
-    _ROUTE(method="GET", path=_ONE, handler=registry_page),
-    _ROUTE(method="POST", path=f"{_ONE}/person", handler=looked_up),
-    _ROUTE(method="POST", path=_ONE, handler=said),
-    _ROUTE(method="POST", path=f"{_ONE}/import", handler=imported, uploads=MOST_BYTES),
-    _ROUTE(method="GET", path=f"{_ONE}/file", handler=exported),
-)  # fmt: skip
+    owner_page("GET", f"{_POPULATION}/file", "Consent", export_answers, _TEMPLATE),
+)

@@ -1,7 +1,10 @@
-"""Tables that are still to be declared: sent or named by the owner, and not in the vault yet.
+"""Drafts of tables: uploaded or named by the owner, and not yet added to the vault.
 
-Each has a folder of its own in the vault's, with what is declared so far and what was seen, for the
-owner's eyes alone. Once a table is added its folder stays, because the vault reads it from there.
+Each draft has its own folder inside the vault, with the schema so far and the domains observed in
+rows, readable by the owner alone. When a table is added its folder stays: the vault reads it there.
+
+Nothing of an uploaded file's name becomes a path. A file that would unpack to more than a server
+can hold (a decompression bomb) is refused by its header or index, before any row is read.
 """
 
 from __future__ import annotations
@@ -30,46 +33,62 @@ if TYPE_CHECKING:
 
     from sfumato.data.schema.schema import Schema
 
-
 CONNECTIONS = "connections.toml"
-"""In the server's folder for data: the databases that its operator lets owners add from."""
+"""In the server's data folder: the databases that owners may add tables from."""
 CONNECTION = "connection "
+MOST_BYTES = 256 * 1024**2
+"""The largest upload. Larger files are added from the server's data folder."""
+MOST_COLUMNS = 1000
+ENDINGS = (".csv", ".tsv", ".parquet")
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NOTE, _SCHEMA, _SEEN = "draft.json", "schema.toml", "seen.toml"
 _MOST_LISTED = 500
+_MOST_ROWS = 100_000_000
+_MOST_UNPACKED_BYTES = 16 * MOST_BYTES
+_LONGEST_HEADER = 1024**2
+_BLOCK_BYTES = 1024**2
+_COMPRESSED = (
+    b"\x1f\x8b",  # gzip
+    b"PK\x03\x04",  # zip
+    b"\x28\xb5\x2f\xfd",  # zstandard
+    b"BZh",
+    b"\xfd7zXZ",
+    b"\x04\x22\x4d\x18",  # lz4
+)
+_PARQUET = b"PAR1"
 
 
 @dataclass(frozen=True)
 class TableDraft:
-    """A table in the making."""
+    """A table that is not yet in the vault."""
 
     id: str
     folder: Path
     name: str
-    """What it could be called."""
+    """The suggested name of the data set."""
     source: str
 
     @property
     def schema_file(self) -> Path:
-        """Where what is declared so far stands."""
+        """The file with the schema so far."""
         return self.folder / _SCHEMA
 
     @property
     def schema(self) -> Schema:
-        """What is declared so far."""
+        """The schema so far."""
         return load(self.schema_file)
 
     @property
     def seen(self) -> Schema:
-        """The same with what was seen in the rows, which is not public unless somebody says so."""
+        """The schema with domains observed in rows. They are private unless the owner says else."""
         return load(self.folder / _SEEN)
 
     def declare(self, schema: Schema) -> None:
-        """Let a schema be what is declared, whole or not at all."""
+        """Replace the schema so far, in one step."""
         save(schema, self.schema_file, overwrite=True, private=True)
 
-    def settle(self) -> None:
-        """No draft any more: the vault has it."""
+    def finish(self) -> None:
+        """Remove the draft after its table was added; the table and its schema stay."""
         (self.folder / _NOTE).unlink()
         (self.folder / _SEEN).unlink()
 
@@ -81,208 +100,190 @@ class TableDrafts:
         self._folder = vault / TABLES
 
     def list(self) -> list[TableDraft]:
-        """All of them, by name."""
+        """All drafts, by name."""
         if not self._folder.is_dir():
             return []
-        found = (self.get(one.name) for one in self._folder.iterdir())
-        return sorted((one for one in found if one is not None), key=lambda one: (one.name, one.id))
+        drafts = (self.get(folder.name) for folder in self._folder.iterdir())
+        return sorted(
+            (draft for draft in drafts if draft is not None),
+            key=lambda draft: (draft.name, draft.id),
+        )
 
     def get(self, name: str) -> TableDraft | None:
-        """One by its id, or None."""
+        """The draft with this id, or None."""
         folder = self._folder / name
         if not _ID.fullmatch(name) or not (folder / _NOTE).is_file():
             return None
-        told = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
-        return TableDraft(name, folder, told["name"], told["source"])
+        note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
+        return TableDraft(name, folder, note["name"], note["source"])
 
     def from_upload(self, file: IO[bytes], file_name: str) -> TableDraft:
-        """A draft of a table that came with a form."""
-        return self._begun(
-            suggested_name(file_name), lambda folder: str(keep_upload(file, file_name, folder))
+        """Begin a draft with an uploaded file."""
+        return self._begin(
+            suggest_name(file_name), lambda folder: str(store_upload(file, file_name, folder))
         )
 
     def from_server(self, source: str, data: Path | None) -> TableDraft:
-        """A draft of a table on the server: in its folder for data, or by a named connection."""
+        """Begin a draft with a file of the server's data folder or with a named connection."""
         if source.startswith(CONNECTION):
             name = source.removeprefix(CONNECTION)
             address = connections(data).get(name)
             if address is None:
                 raise ParameterError(
                     "connection_unknown",
-                    f"The server has no connection by that name. Its operator lists them in "
-                    f"{CONNECTIONS} in its folder of data.",
+                    f"The server has no connection of that name. Its operator lists connections "
+                    f"in {CONNECTIONS} in the data folder.",
                 )
-            return self._begun(suggested_name(name), lambda _folder: address)
-        place = source_below(data, source)
-        return self._begun(suggested_name(source), lambda _folder: place)
+            return self._begin(suggest_name(name), lambda _folder: address)
+        path = source_below(data, source)
+        return self._begin(suggest_name(source), lambda _folder: path)
 
-    def drop(self, one: TableDraft) -> None:
-        """Throw a draft away, with the table if it was sent."""
-        (one.folder / _NOTE).unlink(missing_ok=True)
-        shutil.rmtree(one.folder)
+    def drop(self, table: TableDraft) -> None:
+        """Delete a draft, and its table if it was uploaded."""
+        (table.folder / _NOTE).unlink(missing_ok=True)
+        shutil.rmtree(table.folder)
 
-    def _begun(self, name: str, place: Callable[[Path], str]) -> TableDraft:
-        """Read and guess; what cannot be read leaves nothing behind."""
-        made = token_hex(8)
-        folder = self._folder / made
+    def _begin(self, name: str, store: Callable[[Path], str]) -> TableDraft:
+        """Read a table and guess its schema. A table that cannot be read leaves nothing behind."""
+        draft_id = token_hex(8)
+        folder = self._folder / draft_id
         self._folder.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
         try:
-            source = place(folder)
-            begun = draft(source, None)
-            # What was seen in the rows names values that nobody has declared public.
-            save(begun.schema, folder / _SCHEMA, private=True)
-            save(begun.seen, folder / _SEEN, private=True)
+            source = store(folder)
+            guessed = draft(source, None)
+            # Observed domains hold values of people, which nobody has declared public yet.
+            save(guessed.schema, folder / _SCHEMA, private=True)
+            save(guessed.seen, folder / _SEEN, private=True)
             with whole(folder / _NOTE, private=True) as new:
                 new.write_text(dumps({"name": name, "source": source}), encoding="utf-8")
         except SfumatoError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            # Where we keep it is no name that who sent it could know.
+            # A visitor must not learn the paths of the server.
             raise type(error)(error.code, error.sentence.replace(f"{folder}/", "")) from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return TableDraft(made, folder, name, source)
+        return TableDraft(draft_id, folder, name, source)
 
 
 def connections(data: Path | None) -> dict[str, str]:
-    """The databases that the server's operator named, by name."""
+    """The addresses of databases in the server's data folder, by name."""
     if data is None or not (data / CONNECTIONS).is_file():
         return {}
     try:
-        told = tomllib.loads((data / CONNECTIONS).read_text(encoding="utf-8"))
+        addresses = tomllib.loads((data / CONNECTIONS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise ParameterError(
             "connection_unknown",
             f"{CONNECTIONS} of the server is not readable as lines such as visits = "
             '"postgresql://host/clinic#visits". Its operator must mend it.',
         ) from None
-    return {name: one for name, one in told.items() if isinstance(one, str) and "://" in one}
+    return {
+        name: address
+        for name, address in addresses.items()
+        if isinstance(address, str) and "://" in address
+    }
 
 
-def offered(data: Path | None) -> list[str]:
-    """What an owner may name on the server: files below its folder for data, and connections."""
+def server_sources(data: Path | None) -> list[str]:
+    """The connections and files of the server that an owner may choose from."""
     if data is None:
         return []
     endings = {".csv", ".tsv", ".parquet", ".xlsx", ".duckdb"}
     files = (
-        str(one.relative_to(data))
-        for one in data.rglob("*")
-        if one.suffix.lower() in endings and one.is_file()
+        str(path.relative_to(data))
+        for path in data.rglob("*")
+        if path.suffix.lower() in endings and path.is_file()
     )
-    named = [f"{CONNECTION}{one}" for one in connections(data)]
+    named = [f"{CONNECTION}{name}" for name in connections(data)]
     return [*named, *sorted(files)[:_MOST_LISTED]]
 
 
-# A table that came with a form: kept for its owner's eyes alone, once it is what it says.
-#
-# Nothing of the name that a browser gives becomes a path. What would unfold into more than a server
-# can hold is refused by what its own index says, before a row is read: packed files, and Parquet of
-# too many rows, columns or bytes. Decision `console`.
-
-
-MOST_BYTES = 256 * 1024**2
-"""The largest file that is taken; larger ones are added from the server's folder for data."""
-MOST_COLUMNS = 1000
-_MOST_ROWS = 100_000_000
-_MOST_UNFOLDED = 16 * MOST_BYTES
-_LONGEST_HEADER = 1024**2
-_BLOCK = 1024**2
-ENDINGS = (".csv", ".tsv", ".parquet")
-_PACKED = (
-    b"\x1f\x8b",
-    b"PK\x03\x04",
-    b"\x28\xb5\x2f\xfd",
-    b"BZh",
-    b"\xfd7zXZ",
-    b"\x04\x22\x4d\x18",
-)
-_PARQUET = b"PAR1"
-
-
-def suggested_name(file_name: str) -> str:
-    """What a data set could be called whose file had this name: a letter, then plain signs."""
+def suggest_name(file_name: str) -> str:
+    """A name for the data set of a file: a letter, then letters, digits, _ and -."""
     stem = PurePosixPath(PureWindowsPath(file_name).name).stem
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", stem).strip("_-")
     return re.sub(r"^[^A-Za-z]+", "", plain)[:63] or "table"
 
 
-def keep_upload(file: IO[bytes], file_name: str, folder: Path) -> Path:
-    """Write an uploaded table into a folder, under a name of ours; refused if it is none."""
+def store_upload(file: IO[bytes], file_name: str, folder: Path) -> Path:
+    """Write an uploaded table into a folder under a fixed name; refuse it if it is no table."""
     ending = PurePosixPath(file_name.lower()).suffix
     if ending not in ENDINGS:
         raise ParameterError(
             "upload_invalid",
-            f"Only files that end in {', '.join(ENDINGS)} are taken, as they are and not packed. "
-            "Save the table as one of these.",
+            f"A file must end in {', '.join(ENDINGS)} and must not be compressed. Save the table "
+            "in one of these formats.",
         )
-    place = folder / f"table{ending}"
-    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as kept:
-        _copy(file, kept)
+    path = folder / f"table{ending}"
+    # O_EXCL: an existing file or symbolic link of this name is never written through.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as stored:
+        _copy(file, stored)
     if ending == ".parquet":
-        _check_parquet(place)
+        _check_parquet(path)
     else:
-        _check_text(place)
-    return place
+        _check_text(path)
+    return path
 
 
-def _copy(file: IO[bytes], kept: IO[bytes]) -> None:
-    taken = 0
-    while block := file.read(_BLOCK):
-        taken += len(block)
-        if taken > MOST_BYTES:
+def _copy(file: IO[bytes], stored: IO[bytes]) -> None:
+    byte_count = 0
+    while block := file.read(_BLOCK_BYTES):
+        byte_count += len(block)
+        if byte_count > MOST_BYTES:
             raise ParameterError(
                 "request_too_large",
-                f"A file of at most {MOST_BYTES:,} bytes can be sent. Put a larger one into "
-                "the server's folder of data and add it from there.",
+                f"An upload may have at most {MOST_BYTES:,} bytes. Put a larger file into the "
+                "server's data folder and add it from there.",
             )
-        kept.write(block)
-    if not taken:
-        raise ParameterError("upload_invalid", "The file is empty. Choose one that has a table.")
+        stored.write(block)
+    if not byte_count:
+        raise ParameterError("upload_invalid", "The file is empty. Choose a file with a table.")
 
 
-def _check_text(place: Path) -> None:
-    with place.open("rb") as stream:
+def _check_text(path: Path) -> None:
+    with path.open("rb") as stream:
         header = stream.readline(_LONGEST_HEADER)
-    if header.startswith((*_PACKED, _PARQUET)):
+    if header.startswith((*_COMPRESSED, _PARQUET)):
         raise ParameterError(
             "upload_invalid",
-            "The file is packed, or of another kind than its name says. Send it unpacked, under a "
-            "name that ends as what it is.",
+            "The file is compressed, or its content does not match its ending. Send it "
+            "uncompressed and with the right ending.",
         )
-    most = max(header.count(sign) for sign in (b",", b";", b"\t", b"|"))
-    if most >= MOST_COLUMNS or len(header) == _LONGEST_HEADER:
+    separator_count = max(header.count(sign) for sign in (b",", b";", b"\t", b"|"))
+    if separator_count >= MOST_COLUMNS or len(header) == _LONGEST_HEADER:
         raise _too_wide()
 
 
-def _check_parquet(place: Path) -> None:
-    """Compare what the file's own index says of it with what a server can hold."""
+def _check_parquet(path: Path) -> None:
+    """Compare the size that the file's index states with what a server can hold."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        index = pq.read_metadata(place)
+        index = pq.read_metadata(path)
     except (pa.ArrowException, OSError, MemoryError):
         raise ParameterError(
             "upload_invalid",
-            "The file is no Parquet, or a broken one. Save it again and send that.",
+            "The file is not Parquet, or it is damaged. Save it again and send that.",
         ) from None
     if index.num_columns > MOST_COLUMNS:
         raise _too_wide()
-    groups = (index.row_group(place) for place in range(index.num_row_groups))
-    unfolded = sum(group.total_byte_size for group in groups)
-    if index.num_rows > _MOST_ROWS or not 0 <= unfolded <= _MOST_UNFOLDED:
+    groups = (index.row_group(number) for number in range(index.num_row_groups))
+    unpacked_bytes = sum(group.total_byte_size for group in groups)
+    if index.num_rows > _MOST_ROWS or not 0 <= unpacked_bytes <= _MOST_UNPACKED_BYTES:
         raise ParameterError(
             "upload_invalid",
-            f"The file says that it unfolds to {index.num_rows:,} rows and {unfolded:,} bytes; "
-            f"at most {_MOST_ROWS:,} rows and {_MOST_UNFOLDED:,} bytes are taken. Send a part of "
-            "it, or add it from the server's folder for data.",
+            f"The file unpacks to {index.num_rows:,} rows and {unpacked_bytes:,} bytes; the limits "
+            f"are {_MOST_ROWS:,} rows and {_MOST_UNPACKED_BYTES:,} bytes. Send a part of it, or "
+            "add it from the server's data folder.",
         )
 
 
 def _too_wide() -> ParameterError:
     return ParameterError(
         "upload_invalid",
-        f"The table has more than {MOST_COLUMNS:,} columns. Send those that matter.",
+        f"The table has more than {MOST_COLUMNS:,} columns. Send only the columns that you need.",
     )

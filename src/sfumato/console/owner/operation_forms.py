@@ -1,12 +1,18 @@
-"""Forms made from operations that have no page of their own, and the list of these forms."""
+"""Forms generated from operations without a page of their own, and the list of these forms."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.console.forms import Filled, wrong
-from sfumato.console.page_request import Page, PageRoute, Visit, Who
+from sfumato.console.forms import FormValues, field_errors
+from sfumato.console.page_request import (
+    Audience,
+    Page,
+    PageRoute,
+    Visit,
+    owner_page,
+)
 from sfumato.errors import SfumatoError
 from sfumato.operations.datasets import source_below
 from sfumato.operations.fields import read
@@ -23,21 +29,15 @@ _TEMPLATE = "owner/operation.html"
 
 
 def pages_of(operations: Iterable[Operation] | None = None) -> tuple[PageRoute, ...]:
-    """The list of forms, and for each operation a form that asks and one that is sent."""
+    """The list of forms, and for each operation a page with its form and a handler of it."""
     listed = tuple(
         operation
         for operation in (all_operations() if operations is None else operations)
         if "console" in operation.doors and operation.page is None
     )
     pages = [
-        PageRoute(
-            method="GET",
-            path=LIST,
-            title="More",
-            who=Who.OWNER,
-            handler=partial(_list_page, listed),
-            template="owner/operations.html",
-            nav="More",
+        owner_page(
+            "GET", LIST, "More", partial(_list_page, listed), "owner/operations.html", nav="More"
         )
     ]
     for operation in listed:
@@ -45,7 +45,7 @@ def pages_of(operations: Iterable[Operation] | None = None) -> tuple[PageRoute, 
             PageRoute,
             path=path_of(operation),
             title=operation.name.capitalize(),
-            who=Who.OWNER if operation.allowed.owner else Who.SIGNED_IN,
+            audience=Audience.OWNER if operation.allowed.owner else Audience.SIGNED_IN,
             shape=operation.allowed.shape,
             template=_TEMPLATE,
         )
@@ -55,7 +55,7 @@ def pages_of(operations: Iterable[Operation] | None = None) -> tuple[PageRoute, 
 
 
 def path_of(operation: Operation) -> str:
-    """Where the form of an operation is."""
+    """The address of an operation's form."""
     return f"{LIST}/{operation.name.replace(' ', '/')}"
 
 
@@ -78,20 +78,18 @@ def _form_page(
     facts = {
         "help": operation.help,
         "fields": operation.fields,
-        "here": path_of(operation),
         "list": LIST,
-        "said": Filled(values or {}),
-        "errors": Filled(errors or {}),
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
         "rows": rows,
     }
     return Page(facts, status)
 
 
 def _do(operation: Operation, visit: Visit) -> Page:
-    """Do what the form asks; what is wrong stands beside its field."""
-    # A field that is left empty, or a box that is not ticked, is not part of the request.
-    values = {field.name: visit.said(field.name) for field in operation.fields}
-    given = {name: value for name, value in values.items() if value}
+    """Run the operation; errors are shown beside their fields."""
+    # An empty field, or a box that is not ticked, is not part of the request.
+    names = [field.name for field in operation.fields]
     context = Context(
         visit.vault,
         principal=visit.principal,
@@ -99,19 +97,20 @@ def _do(operation: Operation, visit: Visit) -> Page:
         find_source=partial(source_below, visit.data),
     )
     try:
-        result = operation.run(context, read(operation.request, given, text=True, remote=True))
+        request = read(operation.request, visit.filled(*names), text=True, remote=True)
+        result = operation.run(context, request)
     except SfumatoError as error:
-        problems = wrong(error, values)
-        return _form_page(operation, visit, visit.values, problems, status=422)
+        errors = field_errors(error, names)
+        return _form_page(operation, visit, visit.values, errors, status=422)
     return _form_page(operation, visit, rows=_rows(result.to_json()))
 
 
 def _rows(value: Any, name: str = "") -> list[tuple[str, str]]:
     """A record as lines: the path to each plain value, and the value."""
     if isinstance(value, dict):
-        pairs = [(f"{name} {key}".strip(), each) for key, each in value.items()]
+        items = [(f"{name} {key}".strip(), item) for key, item in value.items()]
     elif isinstance(value, list):
-        pairs = [(f"{name} {number}", each) for number, each in enumerate(value, start=1)]
+        items = [(f"{name} {number}", item) for number, item in enumerate(value, start=1)]
     else:
         return [(name, "" if value is None else str(value))]
-    return [row for key, each in pairs for row in _rows(each, key)]
+    return [row for path, item in items for row in _rows(item, path)]

@@ -1,181 +1,289 @@
-"""People: who may ask, with which budgets and tokens; invited, changed and let go by the owner."""
+"""Principals and their budgets: added and changed by the owner, who sees all spending."""
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.console.forms import Filled, wrong
-from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.forms import FormValues, field_errors
+from sfumato.console.home import gauges
+from sfumato.console.page_request import Page, Redirect, Visit, owner_page
 from sfumato.errors import SfumatoError
+from sfumato.report.points import Point, draw_lines
 from sfumato.server.problem_json import not_found
 from sfumato.vault.principals import PrincipalKind
+from sfumato.vault.spending import by_principal, of_population, spending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from sfumato.report.picture import Picture
     from sfumato.vault.principals import Principal
+    from sfumato.vault.spending import Spent
 
-PEOPLE = "/console/owner/people"
+PEOPLE, BUDGETS = "/console/owner/people", "/console/owner/budgets"
 _FIELDS = ("name", "kind", "epsilon", "delta", "population", "expires", "to")
-_KINDS = tuple(str(one) for one in PrincipalKind)
+_KINDS = tuple(str(kind) for kind in PrincipalKind)
+_AMOUNTS = ("epsilon", "delta")
+_MOST_CHARGES = 50
+_DAY_SECONDS = 86_400
+_CHART_NOTE = (
+    "Charges for Gaussian noise are drawn as the epsilon of pure noise with the same share of the "
+    "budget; the table shows the exact charges."
+)
 
 
-def listed(visit: Visit) -> Page:
-    """Everybody who may ask, and where somebody can be added."""
-    return Page(_listed(visit))
+def list_principals(visit: Visit) -> Page:
+    """List all principals, with the form that adds another."""
+    return Page(_principals(visit))
 
 
-def added(visit: Visit) -> Page | Redirect:
-    """Somebody who may ask from now on."""
-    said = _said(visit, "name", "kind", "epsilon", "delta", "population", "expires")
-    if said.get("epsilon") is None:
-        said.pop("delta", None)
+def add_principal(visit: Visit) -> Page | Redirect:
+    """Add a principal."""
+    fields = visit.filled("epsilon", "delta", "population", "expires")
+    if "epsilon" not in fields:
+        fields.pop("delta", None)
     try:
-        made = visit.vault.people.add(
-            said.pop("name", "") or "", said.pop("kind", ""), operator=visit.operator, **said
+        added = visit.vault.people.add(
+            visit.text("name"), visit.text("kind"), operator=visit.operator, **fields
         )
     except SfumatoError as error:
-        return Page(_listed(visit, visit.values, wrong(error, _FIELDS)), status=422)
-    return Redirect(f"{PEOPLE}/{quote(made.name)}", f"{made.name} was added. Invite them next.")
+        return Page(_principals(visit, visit.values, field_errors(error, _FIELDS)), 422)
+    notice = f"{added.name} was added. Invite them next."
+    return Redirect(f"{PEOPLE}/{quote(added.name)}", notice)
 
 
-def person_page(visit: Visit) -> Page:
-    """What one of them may do, and what is left of each budget."""
-    return _page(visit, _person(visit))
+def principal_page(visit: Visit) -> Page:
+    """Show the permissions, budgets and tokens of a principal."""
+    return _principal_page(visit, _principal(visit))
 
 
-def changed(action: str, visit: Visit) -> Page | Redirect:
-    """One of them, changed as `People` does by that name."""
-    name = _person(visit).name
-    fields = {"move": ("to", "epsilon", "delta", "population"), "expire": ("expires",)}
-    said = _said(visit, *fields.get(action, ("epsilon", "delta", "population")))
+def change_principal(action: str, visit: Visit) -> Page | Redirect:
+    """Grant, lower or move a budget, or let access expire: `action` is a method of `People`."""
+    name = _principal(visit).name
     if action == "expire":
-        said = {"at": said.get("expires")}
+        arguments = {"at": visit.text("expires") or None}
     else:
-        said.setdefault("epsilon", "")
-    return _tried(
+        fields = ("to", *_AMOUNTS, "population") if action == "move" else (*_AMOUNTS, "population")
+        arguments = {"epsilon": "", **visit.filled(*fields)}
+    return _try(
         visit,
         action,
-        lambda: getattr(visit.vault.people, action)(name, operator=visit.operator, **said),
-        lambda _: Redirect(f"{PEOPLE}/{quote(name)}", "Done. It holds from now on."),
+        lambda: getattr(visit.vault.people, action)(name, operator=visit.operator, **arguments),
+        lambda _: Redirect(f"{PEOPLE}/{quote(name)}", "Done. The change holds from now on."),
     )
 
 
-def invited(visit: Visit) -> Page | Redirect:
-    """A link by which one of them sets their own password, shown this once."""
-    person = _person(visit)
-    return _tried(
+def invite(visit: Visit) -> Page | Redirect:
+    """Make a link by which a principal sets a password. It is shown only once."""
+    principal = _principal(visit)
+    return _try(
         visit,
         "invite",
-        lambda: visit.vault.logins.invite(person.name),
-        lambda secret: _page(visit, person, link=f"{visit.host}/console/invitation/{secret}"),
+        lambda: visit.vault.logins.invite(principal.name),
+        lambda secret: _principal_page(
+            visit, principal, link=f"{visit.host}/console/invitation/{secret}"
+        ),
     )
 
 
-def new_token(visit: Visit) -> Page | Redirect:
-    """A token for a program of theirs, shown this once."""
-    person = _person(visit)
-    expires = _said(visit, "expires")
-    return _tried(
+def make_token(visit: Visit) -> Page | Redirect:
+    """Make a token for a program of a principal. It is shown only once."""
+    principal = _principal(visit)
+    expires = visit.filled("expires")
+    return _try(
         visit,
         "token",
-        lambda: visit.vault.tokens.new(person.name, operator=visit.operator, **expires),
-        lambda token: _page(visit, person, token=token),
+        lambda: visit.vault.tokens.new(principal.name, operator=visit.operator, **expires),
+        lambda token: _principal_page(visit, principal, token=token),
     )
 
 
-def revoked(visit: Visit) -> Redirect:
-    """A token that is never good again."""
-    person = _person(visit)
-    mine = [one.id for one in visit.vault.tokens.list() if one.principal == person.name]
-    if visit.path["token"] not in mine:
+def revoke_token(visit: Visit) -> Redirect:
+    """Revoke a token of a principal for good."""
+    principal = _principal(visit)
+    tokens = visit.vault.tokens.list()
+    if visit.path["token"] not in [
+        token.id for token in tokens if token.principal == principal.name
+    ]:
         raise not_found()
     visit.vault.tokens.revoke(visit.path["token"], operator=visit.operator)
-    return Redirect(f"{PEOPLE}/{quote(person.name)}", "The token is revoked, at every server.")
+    return Redirect(f"{PEOPLE}/{quote(principal.name)}", "The token is revoked on every server.")
 
 
-def _tried(
+def budgets_page(visit: Visit) -> Page:
+    """Show all budgets and who spent what."""
+    return Page(_budgets(visit))
+
+
+def set_budget(visit: Visit) -> Page | Redirect:
+    """Change the total budget of a population."""
+    account = visit.text("account")
+    amounts = {name: visit.text(name) or "0" for name in _AMOUNTS}
+    try:
+        visit.vault.limit(account, operator=visit.operator, **amounts)
+    except SfumatoError as error:
+        errors = {
+            f"{account}.{name}": problem for name, problem in field_errors(error, amounts).items()
+        }
+        return Page(_budgets(visit, visit.values, errors), 422)
+    return Redirect(BUDGETS, f"{account} has a new budget from now on.")
+
+
+def spending_picture(charges: Sequence[Spent], population: str, now: datetime) -> Picture:
+    """Draw the cumulative spending of each principal up to now."""
+    points = []
+    # The axis begins and ends at midnight, where its labels are.
+    begin, end = math.floor(_day(charges[0].time)), math.ceil(_day(now))
+    for name in by_principal(charges):
+        total = 0.0
+        points.append(Point(name, begin, 0.0))
+        for charge in charges:
+            if charge.principal == name:
+                total += float(charge.epsilon)
+                points.append(Point(name, _day(charge.time), total))
+        points.append(Point(name, end, total))
+    return draw_lines(
+        points,
+        label=f"Budget of {population} spent by each principal",
+        x="Day", y="epsilon", series="Principal", steps=True, dates=True, note=_CHART_NOTE,
+    )  # fmt: skip
+
+
+def _try(
     visit: Visit,
     action: str,
-    do: Callable[[], Any],
-    go_on: Callable[[Any], Page | Redirect],
+    change: Callable[[], Any],
+    respond: Callable[[Any], Page | Redirect],
 ) -> Page | Redirect:
-    """Do it, and go on; what is refused stands beside the field of that very form."""
+    """Make a change and respond; an error is shown beside its field in the form of `action`."""
     try:
-        made = do()
+        result = change()
     except SfumatoError as error:
-        errors = {f"{action}.{name}": one for name, one in wrong(error, _FIELDS).items()}
-        return _page(visit, _person(visit), errors=errors, said=visit.values, status=422)
-    return go_on(made)
+        errors = {
+            f"{action}.{name}": problem for name, problem in field_errors(error, _FIELDS).items()
+        }
+        return _principal_page(visit, _principal(visit), visit.values, errors, status=422)
+    return respond(result)
 
 
-def _page(visit: Visit, person: Principal, *, status: int = 200, **facts: Any) -> Page:
-    registry, tokens = visit.vault.principal_registry, visit.vault.tokens.list()
-    told = {
-        "one": person.to_json(),
-        "budgets": [] if person.is_owner else registry.balances(person.name),
-        "tokens": [one.to_json() for one in tokens if one.principal == person.name],
-        "others": [
-            principal.name for principal in registry.list() if principal.name != person.name
+def _principal_page(
+    visit: Visit,
+    principal: Principal,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    *,
+    link: str | None = None,
+    token: str | None = None,
+    status: int = 200,
+) -> Page:
+    registry = visit.vault.principal_registry
+    facts = {
+        "principal": principal.to_json(),
+        "budgets": [] if principal.is_owner else registry.balances(principal.name),
+        "tokens": [
+            issued.to_json()
+            for issued in visit.vault.tokens.list()
+            if issued.principal == principal.name
         ],
+        "recipients": [listed.name for listed in registry.list() if listed.name != principal.name],
         "populations": list(visit.vault.config.budgets),
-        "here": f"{PEOPLE}/{quote(person.name)}",
-        **dict.fromkeys(("link", "token")),
-        "errors": {},
-        "said": {},
-        **facts,
+        "page": f"{PEOPLE}/{quote(principal.name)}",
+        "link": link,
+        "token": token,
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
     }
-    return Page(told | {name: Filled(told[name]) for name in ("errors", "said")}, status)
+    return Page(facts, status)
 
 
-def _listed(visit: Visit, said: Any = None, errors: Any = None) -> dict[str, Any]:
+def _principals(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     registry = visit.vault.principal_registry
     accounts = registry.accounts()
-    found = [
+    principals = [
         principal.to_json()
         | {"budgets": [] if principal.is_owner else registry.balances(principal.name, accounts)}
         for principal in registry.list()
     ]
-    populations = list(visit.vault.config.budgets)
     return {
-        "people": found, "kinds": _KINDS, "populations": populations, "here": PEOPLE,
-        "said": Filled(said or {}), "errors": Filled(errors or {}),
-    }  # fmt: skip
+        "principals": principals,
+        "kinds": _KINDS,
+        "populations": list(visit.vault.config.budgets),
+        "list": PEOPLE,
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
+    }
 
 
-def _person(visit: Visit) -> Principal:
+def _principal(visit: Visit) -> Principal:
     name = visit.path["name"]
-    known = {principal.name for principal in visit.vault.principal_registry.list()}
-    if name not in known:
+    registry = visit.vault.principal_registry
+    if name not in {principal.name for principal in registry.list()}:
         raise not_found()
-    return visit.vault.principal_registry.get(name)
+    return registry.get(name)
 
 
-def _said(visit: Visit, *names: str) -> dict[str, Any]:
-    """What was filled in; what was left empty is as if it were not there."""
-    return {name: visit.said(name) for name in names if visit.said(name)}
+def _budgets(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    all_charges, now = spending(visit.vault.ledger), datetime.now(UTC)
+    accounts = {account["account"]: account for account in gauges(visit)}
+    populations = []
+    for name in visit.vault.config.budgets:
+        charges = of_population(all_charges, name)
+        totals = [
+            (principal, charge_count, f"{float(epsilon):.6g}")
+            for principal, (charge_count, epsilon) in by_principal(charges).items()
+        ]
+        newest = [
+            (charge.entry, charge.time.isoformat(" ")[:16], charge.principal, charge.cost)
+            for charge in reversed(charges[-_MOST_CHARGES:])
+        ]
+        picture = spending_picture(charges, name, now) if charges else None
+        populations.append(
+            {
+                "name": name,
+                "account": accounts[name],
+                "totals": totals,
+                "newest": newest,
+                "picture": picture,
+            }
+        )
+    return {
+        "populations": populations,
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
+    }
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER)
-_ONE, _LIST, _EACH = f"{PEOPLE}/{{name}}", "owner/people.html", "owner/person.html"
+def _day(time: datetime) -> float:
+    return time.timestamp() / _DAY_SECONDS
+
+
+_PRINCIPAL = f"{PEOPLE}/{{name}}"
+_LIST, _PAGE, _BUDGETS = (f"owner/{name}.html" for name in ("people", "person", "budgets"))
 PAGES = (
-    _ROUTE(method="GET", path=PEOPLE, title="People", handler=listed, template=_LIST, nav="People"),
-    _ROUTE(method="POST", path=PEOPLE, title="People", handler=added, template=_LIST),
-    _ROUTE(method="GET", path=_ONE, title="A person", handler=person_page, template=_EACH),
+    owner_page("GET", PEOPLE, "People", list_principals, _LIST, nav="People"),
+    owner_page("POST", PEOPLE, "People", add_principal, _LIST),
+    owner_page("GET", _PRINCIPAL, "A person", principal_page, _PAGE),
     *(
-        _ROUTE(
-            method="POST", path=f"{_ONE}/{action}", title="A person",
-            handler=partial(changed, action), template=_EACH,
+        owner_page(
+            "POST", f"{_PRINCIPAL}/{action}", "A person", partial(change_principal, action), _PAGE
         )
         for action in ("grant", "lower", "move", "expire")
     ),
-    _ROUTE(
-        method="POST", path=f"{_ONE}/invite", title="A person", handler=invited, template=_EACH
-    ),
-    _ROUTE(
-        method="POST", path=f"{_ONE}/token", title="A person", handler=new_token, template=_EACH
-    ),
-    _ROUTE(method="POST", path=f"{_ONE}/tokens/{{token}}", title="A person", handler=revoked),
-)  # fmt: skip
+    owner_page("POST", f"{_PRINCIPAL}/invite", "A person", invite, _PAGE),
+    owner_page("POST", f"{_PRINCIPAL}/token", "A person", make_token, _PAGE),
+    owner_page("POST", f"{_PRINCIPAL}/tokens/{{token}}", "A person", revoke_token),
+    owner_page("GET", BUDGETS, "Budgets", budgets_page, _BUDGETS, nav="Budgets"),
+    owner_page("POST", BUDGETS, "Budgets", set_budget, _BUDGETS),
+)

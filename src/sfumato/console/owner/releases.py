@@ -1,15 +1,15 @@
-"""Releases: made as jobs, compared and attacked, approved and opened by the owner."""
+"""Releases and feeds: the owner makes, compares and attacks releases and opens them to readers."""
 
 from __future__ import annotations
 
-from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, get_args
-from urllib.parse import quote
 
 from sfumato.anonymize.pipeline import Algorithm
-from sfumato.console.forms import Filled, words, wrong
-from sfumato.console.page_request import Download, Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.analyst.jobs import find_release
+from sfumato.console.forms import YES, FormValues, field_errors, split_list
+from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_page
+from sfumato.console.public_pages import download_file
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError
 from sfumato.server.problem_json import not_found
@@ -22,254 +22,306 @@ from sfumato.vault.releases import PUBLIC
 from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sfumato.vault.feeds.feed import Feed
     from sfumato.vault.releases import KeptRelease
 
-RELEASES = "/console/owner/releases"
-_YES = "yes"
-_SEVERAL = {ANONYMIZE: "k", "publish": "epsilon", "synthesize": "epsilon"}
-"""Of which a list makes one candidate each."""
-_TAKES = {
+RELEASES, FEEDS = "/console/owner/releases", "/console/owner/feeds"
+_FIELDS = {
     ANONYMIZE: ("k", "l", "t", "algorithm", "suppress", "require"),
     "publish": ("kind", "epsilon", "delta"),
     "synthesize": ("method", "rows", "epsilon", "delta"),
 }
-_WHOLE = ("k", "l", "rows")
+"""The text fields of each form."""
 _BOXES = {ANONYMIZE: "sensitive", "publish": "columns", "synthesize": "columns"}
+"""The group of check boxes of each form."""
+_CANDIDATES = {ANONYMIZE: "k", "publish": "epsilon", "synthesize": "epsilon"}
+"""The field of each form that may hold a list; every item of it makes a candidate."""
+_INTEGERS = ("k", "l", "rows")
 
 
-def listed(visit: Visit) -> Page:
-    """All jobs and releases, and where others can be made."""
-    return Page(_listed(visit))
+def list_releases(visit: Visit) -> Page:
+    """List all jobs and releases."""
+    return Page(_releases(visit))
 
 
-def making_page(visit: Visit) -> Page:
-    """Forms for a release of a data set."""
-    return _making(visit)
+def new_release_page(visit: Visit) -> Page:
+    """Show the forms that make a release from a data set."""
+    return _new_release_forms(visit)
 
 
-def submitted(visit: Visit) -> Page | Redirect:
-    """Jobs as the form says: one for each candidate. Sent twice, it is still one."""
-    family, name = visit.said("family"), visit.path["name"]
-    if family not in _TAKES:
+def submit_release(visit: Visit) -> Page | Redirect:
+    """Submit a job per candidate. The request id makes a form that is sent twice count once."""
+    family, name = visit.text("family"), visit.path["name"]
+    if family not in _FIELDS:
         raise not_found()
     try:
-        for place, asked in enumerate(_candidates(visit, family)):
+        for number, options in enumerate(_candidates(visit, family)):
             visit.vault.jobs.submit(
                 family,
                 name,
                 principal=visit.principal,
-                purpose=visit.said("purpose") or None,
-                request_id=_request(visit, f"/{place}"),
-                **asked,
+                purpose=visit.text("purpose") or None,
+                request_id=_request_id(visit, f"/{number}"),
+                **options,
             )
     except (SfumatoError, ValueError) as error:
-        errors = {f"{family}.{field}": one for field, one in _wrong(error, family).items()}
-        return _making(visit, visit.values, errors, status=422)
-    return Redirect(RELEASES, "It is on its way: look below how far it is.")
+        errors = {f"{family}.{field}": problem for field, problem in _errors(error, family).items()}
+        return _new_release_forms(visit, visit.values, errors, 422)
+    return Redirect(RELEASES, "The release is being made. Its job is listed below.")
 
 
-def compare(visit: Visit) -> Page | Redirect:
-    """A job that sets the ticked releases beside each other."""
+def compare_releases(visit: Visit) -> Page | Redirect:
+    """Submit a job that attacks and compares the ticked releases."""
     chosen = visit.several.get("release", ())
-    known = {one.id: one.dataset for one in visit.vault.releases.list(principal=visit.principal)}
-    named = sorted({known[one] for one in chosen if one in known})
-    if len(named) != 1:
-        said = "Tick releases of one data set to compare them."
-        return Page(_listed(visit, {"release": said}), status=422)
+    dataset_of = {
+        release.id: release.dataset
+        for release in visit.vault.releases.list(principal=visit.principal)
+    }
+    names = sorted({dataset_of[release] for release in chosen if release in dataset_of})
+    if len(names) != 1:
+        problem = "Tick releases of the same data set to compare them."
+        return Page(_releases(visit, {"release": problem}), 422)
     try:
         visit.vault.jobs.submit(
-            COMPARE, named[0], principal=visit.principal, releases=[*chosen],
-            purpose=next(iter(visit.vault.purposes(named[0])), None),
-            request_id=_request(visit),
+            COMPARE, names[0], principal=visit.principal, releases=[*chosen],
+            purpose=next(iter(visit.vault.purposes(names[0])), None),
+            request_id=_request_id(visit),
         )  # fmt: skip
     except SfumatoError as error:
-        return Page(_listed(visit, {"release": wrong(error, ())[""]}), status=422)
-    return Redirect(RELEASES, "They are being attacked and counted: look below how far it is.")
+        return Page(_releases(visit, {"release": field_errors(error)[""]}), 422)
+    return Redirect(RELEASES, "The comparison is running. Its job is listed below.")
 
 
-def _request(visit: Visit, more: str = "") -> OwnRequest:
-    """Under which a form is handed in, however often it is sent."""
-    return OwnRequest(f"console/{visit.said('request') or token_hex(8)}{more}")
-
-
-def cancelled(visit: Visit) -> Redirect:
-    """A job that is over from now on."""
+def cancel_job(visit: Visit) -> Redirect:
+    """Cancel a job."""
     job = visit.vault.jobs.look_up(visit.path["job"], principal=visit.principal)
     if job is None:
         raise not_found()
     visit.vault.jobs.cancel(job, principal=visit.principal)
-    return Redirect(RELEASES, "The job is cancelled. What was charged stays spent.")
+    return Redirect(RELEASES, "The job is cancelled. Its charges remain.")
 
 
-def comparison(visit: Visit) -> Page:
-    """What attackers get of candidates, and what each is good for."""
-    part = _compared(visit, PART)
-    return Page({"part": part, "job": visit.path["job"], "here": RELEASES})
+def comparison_page(visit: Visit) -> Page:
+    """Show the privacy and utility of compared candidates."""
+    part = _comparison(visit, PART)
+    return Page({"comparison": part, "job": visit.path["job"], "list": RELEASES})
 
 
 def comparison_file(visit: Visit) -> Download:
-    """The same as a page of its own, to be saved."""
-    return Download(_compared(visit, PAGE).encode(), "text/html; charset=utf-8", PAGE)
+    """Download the comparison as a page of its own."""
+    return Download(_comparison(visit, PAGE).encode(), "text/html; charset=utf-8", PAGE)
 
 
 def release_page(visit: Visit) -> Page:
-    """One release: what it guarantees, its files, and to whom it is open."""
-    return _page(visit, _release(visit))
+    """Show one release: its guarantee, files and readers."""
+    return _release_page(visit, find_release(visit))
 
 
-def opened(visit: Visit) -> Page | Redirect:
-    """A release that its owner approved for those who are ticked, and for nobody else."""
-    found = _release(visit)
-    to = visit.several.get("to", ())
-    if to and visit.said("approved") != _YES:
-        errors = {"approved": "Say that you looked at it: tick this box."}
-        return _page(visit, found, errors, status=422)
+def open_release(visit: Visit) -> Page | Redirect:
+    """Open a release to the ticked readers and close it to all others."""
+    release = find_release(visit)
+    readers = visit.several.get("to", ())
+    if readers and visit.text("approved") != YES:
+        errors = {"approved": "Tick this box to confirm that you looked at the release."}
+        return _release_page(visit, release, errors, 422)
     try:
-        visit.vault.releases.open_to(found.id, to, operator=visit.operator)
+        visit.vault.releases.open_to(release.id, readers, operator=visit.operator)
     except SfumatoError as error:
-        return _page(visit, found, wrong(error, ("to",)), status=422)
-    said = f"It is open to {', '.join(to)}." if to else "It is open to nobody else any more."
-    return Redirect(f"{RELEASES}/{found.id}", said)
+        return _release_page(visit, release, field_errors(error, ("to",)), 422)
+    notice = f"It is open to {', '.join(readers)}." if readers else "It is closed to all readers."
+    return Redirect(f"{RELEASES}/{release.id}", notice)
 
 
-def downloaded(visit: Visit) -> Download:
-    """One file of a release, to be saved."""
-    found, name = _release(visit), visit.path["file"]
-    if name not in found.files:
-        raise not_found()
-    file = found.file(name)
-    return Download(file.content, file.media, file.name)
+def release_file(visit: Visit) -> Download:
+    """Download one file of a release."""
+    return download_file(find_release(visit), visit.path["file"])
+
+
+def list_feeds(visit: Visit) -> Page:
+    """List all feeds with their readers."""
+    return Page(_feeds(visit))
+
+
+def open_feed(visit: Visit) -> Page | Redirect:
+    """Open a feed to the ticked readers and close it to all others."""
+    feed, readers = _feed(visit), visit.several.get("to", ())
+    try:
+        visit.vault.feed_registry.open_to(feed.name, readers, operator=visit.operator)
+    except SfumatoError as error:
+        return Page(_feeds(visit, {feed.name: field_errors(error)[""]}), 422)
+    return Redirect(FEEDS, f"{feed.name} is open to {', '.join(readers) or 'nobody else'}.")
+
+
+def stop_feed(visit: Visit) -> Redirect:
+    """Stop a feed. Periods that end from now on are not published."""
+    feed = _feed(visit)
+    visit.vault.feed_registry.stop(feed.name, operator=visit.operator)
+    return Redirect(FEEDS, f"{feed.name} is stopped. Published periods stay published.")
+
+
+def _request_id(visit: Visit, suffix: str = "") -> OwnRequest:
+    return OwnRequest(f"console/{visit.text('request') or token_hex(8)}{suffix}")
 
 
 def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
-    """What is asked, once for each number of a list."""
-    asked: dict[str, Any] = {name: visit.said(name) for name in _TAKES[family] if visit.said(name)}
+    """The options of each candidate that a form asks for."""
+    options: dict[str, Any] = visit.filled(*_FIELDS[family])
     boxes = _BOXES[family]
     if visit.several.get(boxes):
-        asked[boxes] = [*visit.several[boxes]]
+        options[boxes] = [*visit.several[boxes]]
     if family == ANONYMIZE:
-        if "require" in asked:
-            asked["require"] = words(asked["require"])
+        if "require" in options:
+            options["require"] = split_list(options["require"])
         for name in ("attacks", "publish_findings"):
-            if visit.said(name) == _YES:
-                asked[name] = True
-    several = _SEVERAL[family]
-    listed = words(asked.pop(several, ""))
-    found = [{**asked, several: one} for one in listed] or [asked]
-    return [{name: _number(name, one) for name, one in each.items()} for each in found]
+            if visit.text(name) == YES:
+                options[name] = True
+    varied = _CANDIDATES[family]
+    values = split_list(options.pop(varied, ""))
+    candidates = [{**options, varied: value} for value in values] or [options]
+    return [
+        {name: _integer(name, value) if name in _INTEGERS else value
+         for name, value in candidate.items()}
+        for candidate in candidates
+    ]  # fmt: skip
 
 
-def _number(name: str, value: Any) -> Any:
-    if name not in _WHOLE:
-        return value
+def _integer(name: str, text: str) -> int:
+    """The number in a field; a ValueError names the field."""
     try:
-        return int(value)
+        return int(text)
     except ValueError:
         raise ValueError(name) from None
 
 
-def _wrong(error: Exception, family: str) -> dict[str, str]:
+def _errors(error: Exception, family: str) -> dict[str, str]:
     if not isinstance(error, SfumatoError):
         return {str(error): "Write a whole number, such as 5."}
     if error.code == "budget_exhausted":
-        return {"epsilon": wrong(error, ())[""]}
-    return wrong(error, (*_TAKES[family], _BOXES[family]))
+        return {"epsilon": field_errors(error)[""]}
+    return field_errors(error, (*_FIELDS[family], _BOXES[family]))
 
 
-def _making(visit: Visit, said: Any = None, errors: Any = None, status: int = 200) -> Page:
+def _new_release_forms(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     name = visit.path["name"]
-    held = visit.vault.config.datasets.get(name)
-    if not isinstance(held, PrivateSet):
+    dataset = visit.vault.config.datasets.get(name)
+    if not isinstance(dataset, PrivateSet):
         raise not_found()
     schema = visit.vault.private(name, principal=visit.principal).schema
-    fields = {
-        one.name: one.choices for key in ("publish", "synthesize") for one in FAMILIES[key].fields
+    choices = {
+        field.name: field.choices
+        for family in ("publish", "synthesize")
+        for field in FAMILIES[family].fields
     }
-    left = {one["account"]: one["balance"] for one in visit.vault.accounts()}
+    balances = {account["account"]: account["balance"] for account in visit.vault.accounts()}
     facts = {
         "name": name,
-        "left": left[held.population],
+        "balance": balances[dataset.population],
         "purposes": visit.vault.purposes(name),
-        "columns": [one.name for one in schema.columns if one.role is not Role.IDENTIFIER],
-        "sensitive": [one.name for one in schema.by_role(Role.SENSITIVE)],
-        "quasi": [one.name for one in schema.by_role(Role.QUASI)],
+        "columns": [column.name for column in schema.columns if column.role is not Role.IDENTIFIER],
+        "sensitive": [column.name for column in schema.by_role(Role.SENSITIVE)],
+        "quasi": [column.name for column in schema.by_role(Role.QUASI)],
         "algorithms": get_args(Algorithm),
-        "kinds": [one for one in fields["kind"] or () if one != "above"],
-        "methods": fields["method"],
+        "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
+        "methods": choices["method"],
         "request": token_hex(8),
-        "here": f"{RELEASES}/new/{quote(name)}",
-        "said": Filled(said or {}),
-        "errors": Filled(errors or {}),
+        "values": FormValues(values or {}),
+        "errors": FormValues(errors or {}),
     }
     return Page(facts, status)
 
 
-def _listed(visit: Visit, errors: Any = None) -> dict[str, Any]:
-    who = visit.principal
-    jobs = visit.vault.jobs.list(principal=who)
-    private = [name for name, one in visit.vault.config.datasets.items()
-               if isinstance(one, PrivateSet)]  # fmt: skip
+def _releases(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
+    datasets = visit.vault.config.datasets.items()
+    jobs = visit.vault.jobs.list(principal=visit.principal)
     return {
-        "datasets": private,
-        "jobs": [one.to_json() for one in jobs if not one.release],
-        "releases": visit.vault.releases.list(principal=who),
+        "datasets": [name for name, dataset in datasets if isinstance(dataset, PrivateSet)],
+        "jobs": [job.to_json() for job in jobs if not job.release],
+        "releases": visit.vault.releases.list(principal=visit.principal),
         "compare": COMPARE,
         "request": token_hex(8),
-        "here": RELEASES,
-        "errors": Filled(errors or {}),
+        "list": RELEASES,
+        "errors": FormValues(errors or {}),
     }
 
 
-def _page(visit: Visit, found: KeptRelease, errors: Any = None, status: int = 200) -> Page:
-    people = [one.name for one in visit.vault.principal_registry.list() if not one.is_owner]
+def _release_page(
+    visit: Visit,
+    release: KeptRelease,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     facts = {
-        "one": found.described(),
-        "asked": visit.vault.jobs.get(found.id, principal=visit.principal).asked,
-        "readers": [PUBLIC, *people],
-        "here": f"{RELEASES}/{found.id}",
-        "errors": Filled(errors or {}),
+        "release": release.described(),
+        "options": visit.vault.jobs.get(release.id, principal=visit.principal).asked,
+        "readers": _possible_readers(visit),
+        "page": f"{RELEASES}/{release.id}",
+        "errors": FormValues(errors or {}),
     }
     return Page(facts, status)
 
 
-def _release(visit: Visit) -> KeptRelease:
-    found = visit.vault.releases.look_up(visit.path["release"], principal=visit.principal)
-    if found is None:
-        raise not_found()
-    return found
+def _possible_readers(visit: Visit) -> list[str]:
+    principals = visit.vault.principal_registry.list()
+    return [PUBLIC, *(principal.name for principal in principals if not principal.is_owner)]
 
 
-def _compared(visit: Visit, name: str) -> str:
+def _comparison(visit: Visit, name: str) -> str:
     job = visit.vault.jobs.look_up(visit.path["job"], principal=visit.principal)
-    found = None if job is None else compared(visit.vault.config.folder, job.id, name)
-    if job is None or job.family != COMPARE or found is None:
+    html = None if job is None else compared(visit.vault.config.folder, job.id, name)
+    if job is None or job.family != COMPARE or html is None:
         raise not_found()
-    return found
+    return html
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER, title="Release data")
-_NEW, _ONE = f"{RELEASES}/new/{{name}}", f"{RELEASES}/{{release}}"
-_COMPARED = "/console/owner/comparisons/{job}"
-_LIST, _MAKE, _EACH = "owner/releases.html", "owner/making.html", "owner/release.html"
+def _feeds(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
+    feeds = [
+        {
+            **feed.to_json(),
+            "span": feed.span,
+            "periods": None if feed.is_unending else len(feed.periods),
+            "total_cost": ", ".join(f"{name} {amount}" for name, amount in feed.whole_cost.items()),
+        }
+        for feed in visit.vault.feed_registry.list(principal=visit.principal)
+    ]
+    return {
+        "feeds": feeds, "readers": _possible_readers(visit), "list": FEEDS,
+        "errors": FormValues(errors or {}),
+    }  # fmt: skip
+
+
+def _feed(visit: Visit) -> Feed:
+    feed = visit.vault.feed_registry.look_up(visit.path["feed"], principal=visit.principal)
+    if feed is None:
+        raise not_found()
+    return feed
+
+
+_RELEASE, _COMPARISON = f"{RELEASES}/{{release}}", "/console/owner/comparisons/{job}"
+_NEW, _LIST = f"{RELEASES}/new/{{name}}", "owner/releases.html"
+_RELEASE_PAGE, _NEW_PAGE, _FEEDS_PAGE = (
+    f"owner/{name}.html" for name in ("release", "new-release", "feeds")
+)
 PAGES = (
-    _ROUTE(
-        method="GET", path=RELEASES, handler=listed, template=_LIST, nav="Release data"
+    owner_page("GET", RELEASES, "Release data", list_releases, _LIST, nav="Release data"),
+    owner_page("POST", f"{RELEASES}/compare", "Release data", compare_releases, _LIST),
+    owner_page("GET", _NEW, "A new release", new_release_page, _NEW_PAGE),
+    owner_page("POST", _NEW, "A new release", submit_release, _NEW_PAGE, charging=True),
+    owner_page("POST", "/console/owner/jobs/{job}/cancel", "Release data", cancel_job),
+    owner_page(
+        "GET", _COMPARISON, "Comparison of candidates", comparison_page, "owner/comparison.html"
     ),
-    _ROUTE(method="POST", path=f"{RELEASES}/compare", handler=compare, template=_LIST),
-    _ROUTE(method="GET", path=_NEW, title="A new release", handler=making_page, template=_MAKE),
-    _ROUTE(
-        method="POST", path=_NEW, title="A new release", handler=submitted, template=_MAKE,
-        charging=True,
-    ),
-    _ROUTE(method="POST", path="/console/owner/jobs/{job}/cancel", handler=cancelled),
-    _ROUTE(
-        method="GET", path=_COMPARED, title="Candidates compared", handler=comparison,
-        template="owner/comparison.html",
-    ),
-    _ROUTE(method="GET", path=f"{_COMPARED}/file", handler=comparison_file),
-    _ROUTE(method="GET", path=_ONE, title="A release", handler=release_page, template=_EACH),
-    _ROUTE(
-        method="POST", path=f"{_ONE}/open", title="A release", handler=opened, template=_EACH
-    ),
-    _ROUTE(method="GET", path=f"{_ONE}/files/{{file}}", handler=downloaded),
-)  # fmt: skip
+    owner_page("GET", f"{_COMPARISON}/file", "Comparison of candidates", comparison_file),
+    owner_page("GET", _RELEASE, "A release", release_page, _RELEASE_PAGE),
+    owner_page("POST", f"{_RELEASE}/open", "A release", open_release, _RELEASE_PAGE),
+    owner_page("GET", f"{_RELEASE}/files/{{file}}", "File of a release", release_file),
+    owner_page("GET", FEEDS, "Feeds", list_feeds, _FEEDS_PAGE, nav="Feeds"),
+    owner_page("POST", f"{FEEDS}/{{feed}}/open", "Feeds", open_feed, _FEEDS_PAGE),
+    owner_page("POST", f"{FEEDS}/{{feed}}/stop", "Feeds", stop_feed),
+)

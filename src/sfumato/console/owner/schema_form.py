@@ -1,8 +1,7 @@
-"""A schema as a form: what stands in each field, and what is wrong with it, beside the field.
+"""A schema as a form: the fields of its columns, and errors beside the fields.
 
-What a person typed is brought into the words of the schema file and read by the loader of that, so
-that a form declares exactly what a file could. A column whose fields were left as they are stays
-the very column that it was. Decision `console`.
+The fields are turned into the keys of a schema file and read by the parser of such files, so a form
+can declare exactly what a file can. A column with unchanged fields stays the very same column.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.console.forms import YES
 from sfumato.data.schema.column import Kind, Role, from_text
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchy import ROOT, Calendar, Mask, Removal, Tree, Widths, spell
@@ -33,51 +33,49 @@ if TYPE_CHECKING:
     from sfumato.data.schema.toml_document import KeyPath
     from sfumato.data.schema.unit import Unit
 
-KEPT = "…"
-"""What stands in a field for a list that is too long for one: left there, the list stays."""
+UNSHOWN = "…"
+"""Stands in a field for a list that is too long to show. Left unchanged, it keeps the list."""
 MOST_LINES = 2000
-"""Longer lists of values are not shown in a field."""
-YES = "yes"
-"""What a box says that is ticked."""
+"""The longest list of values that a field shows."""
 HIERARCHIES = ("", "mask right", "mask left", "widths", "dates", "removal", "tree")
 KINDS, ROLES = tuple(map(str, Kind)), tuple(map(str, Role))
 UNIT, MAX_ROWS, MAX_GROUPS, STATE = "unit", "max_rows", "max_groups", "state"
 ROW = "row"
-_WHOLE_NUMBERS = ("length", *(key for key, kind in SPELLING_KEYS.items() if kind is int))
+_INTEGER_KEYS = ("length", *(key for key, kind in SPELLING_KEYS.items() if kind is int))
 _HIERARCHY = ("hierarchy", "rule", "seen")
 
 
 @dataclass(frozen=True)
 class EditedSchema:
-    """What a form says: a schema, or what is wrong by the name of the field."""
+    """A form that was sent: its schema, or an error by field."""
 
     fields: Mapping[str, str]
-    """What stands in the fields now, right or wrong."""
+    """The texts in the fields, right or wrong."""
     schema: Schema | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
 
 
 def state_of(schema: Schema) -> str:
-    """A few letters that are others once the schema is another: nobody overwrites unseen."""
+    """A short hash of a schema. A form carries it, so nobody overwrites a change unseen."""
     text = dump(schema, folder=Path())
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def fields_of(schema: Schema) -> dict[str, str]:
-    """All fields of a schema's form with what stands in them; a column's begin with its place."""
+    """The fields of a schema's form. Those of the first column begin with "c0."."""
     unit = schema.unit
-    found = {
+    fields = {
         STATE: state_of(schema),
         UNIT: " and ".join(unit.columns) or ROW,
         MAX_ROWS: str(unit.max_rows) if unit.columns else "",
         MAX_GROUPS: str(unit.facts().get("max_groups", "")),
     }
-    for place, column in enumerate(schema.columns):
-        found |= {f"c{place}.{name}": one for name, one in _fields(column).items()}
-    return found
+    for number, column in enumerate(schema.columns):
+        fields |= {f"c{number}.{name}": text for name, text in _column_fields(column).items()}
+    return fields
 
 
-def edited(
+def edit_schema(
     schema: Schema,
     posted: Mapping[str, str],
     folder: Path,
@@ -85,83 +83,95 @@ def edited(
     seen: Schema | None = None,
     with_unit: bool = True,
 ) -> EditedSchema:
-    """A schema as a form has it; `seen` is what a ticked box may declare of a column.
+    """Read the form of a schema.
 
-    Without its unit a form is of a data set whose people were promised one.
+    Parameters
+    ----------
+    schema
+        The schema that the form was made from.
+    posted
+        The fields as they were sent.
+    folder
+        The folder of the schema file, which relative paths in it start from.
+    seen
+        The schema with the domains observed in rows. A ticked box declares one of these public.
+    with_unit
+        Whether the form may change the privacy unit. For a data set of the vault it may not: its
+        people already have a guarantee for this unit.
     """
     fields = {name: posted.get(name, "") for name in fields_of(schema)}
     if fields[STATE] != state_of(schema):
-        words = "The schema was changed meanwhile. What you see is as it is now; edit it again."
-        return EditedSchema(fields_of(schema), errors={STATE: words})
+        problem = "The schema was changed meanwhile. This is the current one; edit it again."
+        return EditedSchema(fields_of(schema), errors={STATE: problem})
     errors: dict[str, str] = {}
     columns = []
-    for place, column in enumerate(schema.columns):
-        if posted.get(f"c{place}.drop") == YES:
+    for number, column in enumerate(schema.columns):
+        if posted.get(f"c{number}.drop") == YES:
             continue
-        met = None if seen is None else seen.column(column.name)
-        said = {name: posted.get(f"c{place}.{name}", "") for name in _fields(column)}
-        take = posted.get(f"c{place}.take") == YES
-        form = _ColumnForm(column, said, folder, met if take else None)
-        found = form.column()
-        errors |= {f"c{place}{name and f'.{name}'}": one for name, one in form.errors.items()}
-        columns.append(found or column)
-    unit = _unit(schema, fields, errors) if with_unit else schema.unit
+        texts = {name: posted.get(f"c{number}.{name}", "") for name in _column_fields(column)}
+        takes_seen = seen is not None and posted.get(f"c{number}.take") == YES
+        form = _ColumnForm(
+            column, texts, folder, seen.column(column.name) if seen and takes_seen else None
+        )
+        columns.append(form.column() or column)
+        errors |= {
+            f"c{number}{name and f'.{name}'}": problem for name, problem in form.errors.items()
+        }
+    unit = _read_unit(schema, fields, errors) if with_unit else schema.unit
     if errors:
         return EditedSchema(fields, errors=errors)
     try:
-        made = replace(schema, columns=tuple(columns), unit=unit)
+        edited = replace(schema, columns=tuple(columns), unit=unit)
     except (SchemaError, ParameterError) as error:
-        at = UNIT if error.parameter == "unit" else ""
-        return EditedSchema(fields, errors={at: in_fields(error)})
-    return EditedSchema(fields, made)
+        name = UNIT if error.parameter == "unit" else ""
+        return EditedSchema(fields, errors={name: in_fields(error)})
+    return EditedSchema(fields, edited)
 
 
-def _unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> Unit:
-    """What tells people apart, and what bounds each."""
+def _read_unit(schema: Schema, fields: Mapping[str, str], errors: dict[str, str]) -> Unit:
     relation = schema.unit.relation
-    if len(schema.unit.columns) > 1:  # rows of two people: a form has no words for another pair
+    if len(schema.unit.columns) > 1:  # rows about two people: the form cannot express another pair
         return schema.unit
     if fields[UNIT] == ROW:
         return Rows(relation=relation)
-    numbers: dict[str, int | None] = {}
+    limits: dict[str, int | None] = {}
     for name in (MAX_ROWS, MAX_GROUPS):
-        said = fields[name].strip()
+        text = fields[name].strip()
         try:
-            numbers[name] = int(str(from_text(said, Kind.INTEGER))) if said else None
+            limits[name] = int(str(from_text(text, Kind.INTEGER))) if text else None
         except SchemaError as error:
             errors[name] = in_fields(error)
-    most = numbers.get(MAX_ROWS)
-    if most is None:
-        errors.setdefault(MAX_ROWS, "Say how many rows of one person are used at most.")
+    max_rows = limits.get(MAX_ROWS)
+    if max_rows is None:
+        errors.setdefault(MAX_ROWS, "Give the largest number of rows to use per person.")
         return schema.unit
     try:
-        return Entity(fields[UNIT], most, numbers.get(MAX_GROUPS), relation)
+        return Entity(fields[UNIT], max_rows, limits.get(MAX_GROUPS), relation)
     except (SchemaError, ParameterError) as error:
         errors[MAX_GROUPS if error.parameter == "max_groups" else MAX_ROWS] = in_fields(error)
         return schema.unit
 
 
-def _fields(column: Column) -> dict[str, str]:
-    """What stands in the fields of one column."""
+def _column_fields(column: Column) -> dict[str, str]:
     domain, spelling = column.domain, column.spelling
-    found = {"kind": str(column.kind), "role": str(column.role)}
-    ends = (domain.low, domain.high) if isinstance(domain, Bounds) else ("", "")
-    found["low"], found["high"] = (one if isinstance(one, str) else spell(one) for one in ends)
+    fields = {"kind": str(column.kind), "role": str(column.role)}
+    bounds = (domain.low, domain.high) if isinstance(domain, Bounds) else ("", "")
+    fields["low"], fields["high"] = (
+        bound if isinstance(bound, str) else spell(bound) for bound in bounds
+    )
     step = domain.step if isinstance(domain, Bounds) else None
-    found["step"] = "" if step is None else spell(step)
-    listed = [spell(one) for one in domain.values] if isinstance(domain, Values) else []
-    found["values"] = _lines(listed)
-    found["length"] = "" if column.length is None else str(column.length)
-    found["nullable"] = YES if column.nullable else ""
+    fields["step"] = "" if step is None else spell(step)
+    values = [spell(value) for value in domain.values] if isinstance(domain, Values) else []
+    # A value with blanks around it, or with a line break, would not survive a field of lines.
+    is_shown = len(values) <= MOST_LINES and not any(
+        value.strip() != value or "\n" in value for value in values
+    )
+    fields["values"] = "\n".join(values) if is_shown else UNSHOWN
+    fields["length"] = "" if column.length is None else str(column.length)
+    fields["nullable"] = YES if column.nullable else ""
     keys = {} if spelling is None else spelling.keys
-    found |= {key: str(keys.get(key, "")) for key in SPELLING_KEYS}
-    return found | dict(zip(_HIERARCHY, _hierarchy_fields(column.hierarchy), strict=True))
-
-
-def _lines(texts: list[str]) -> str:
-    if len(texts) > MOST_LINES or any(one.strip() != one or "\n" in one for one in texts):
-        return KEPT
-    return "\n".join(texts)
+    fields |= {key: str(keys.get(key, "")) for key in SPELLING_KEYS}
+    return fields | dict(zip(_HIERARCHY, _hierarchy_fields(column.hierarchy), strict=True))
 
 
 def _hierarchy_fields(hierarchy: Hierarchy | None) -> tuple[str, str, str]:
@@ -174,143 +184,144 @@ def _hierarchy_fields(hierarchy: Hierarchy | None) -> tuple[str, str, str]:
             return "dates", ", ".join(map(str, steps)), ""
         case Removal():
             return "removal", "", ""
-        case Tree(leaves=leaves, ancestors=ways, seen=seen):
+        case Tree(leaves=leaves, ancestors=ancestors, seen=seen):
             if len(leaves) > MOST_LINES:
-                return "tree", KEPT, YES if seen else ""
+                return "tree", UNSHOWN, YES if seen else ""
             stream = StringIO()
-            rows = ((spell(leaf), *way) for leaf, way in zip(leaves, ways, strict=True))
+            rows = ((spell(leaf), *labels) for leaf, labels in zip(leaves, ancestors, strict=True))
             csv.writer(stream, lineterminator="\n").writerows(rows)
             return "tree", stream.getvalue().rstrip("\n"), YES if seen else ""
     return "", "", ""
 
 
-def _field_at(place: KeyPath) -> str:
-    """The field of a column that a place in a schema file is about."""
-    _, _, *keys = (*place, "", "", "")
-    if keys[0] == "hierarchy":
-        return "rule" if keys[1] else "hierarchy"
-    return "low" if keys[0] == "bounds" else str(keys[0])
-
-
-class _Noted(Lines):
-    """In place of lines of a file: which key a refusal was about."""
+class _ErrorKey(Lines):
+    """Stands in for the lines of a schema file and remembers the key that an error is about."""
 
     def __init__(self) -> None:
         super().__init__("", "")
-        self.place: KeyPath = ()
+        self.key: KeyPath = ()
 
-    def error(self, code: str, place: KeyPath, message: str) -> SchemaError:
-        """An error whose place is remembered."""
-        self.place = place
+    def error(self, code: str, key: KeyPath, message: str) -> SchemaError:
+        """Make an error and remember its key."""
+        self.key = key
         return SchemaError(code, message[:1].upper() + message[1:])
+
+    @property
+    def field(self) -> str:
+        """The field of a column for the remembered key, such as columns.age.bounds."""
+        _, _, name, part, *_ = (*self.key, "", "", "", "")
+        if name == "hierarchy":
+            return "rule" if part else "hierarchy"
+        return "low" if name == "bounds" else str(name)
 
 
 class _ColumnForm:
-    """The fields of one column as they were sent, and what is wrong with them."""
+    """The fields of one column as they were sent. `column` collects errors by field."""
 
     def __init__(
-        self, column: Column, said: Mapping[str, str], folder: Path, seen: Column | None
+        self, column: Column, texts: Mapping[str, str], folder: Path, seen: Column | None
     ) -> None:
         self._column, self._folder, self._seen = column, folder, seen
-        self._said = {name: one.replace("\r\n", "\n") for name, one in said.items()}
-        self._shown = _fields(column)
-        self._kind = Kind(said["kind"]) if said["kind"] in KINDS else Kind.TEXT
+        self._texts = {name: text.replace("\r\n", "\n") for name, text in texts.items()}
+        self._shown = _column_fields(column)
+        self._kind = Kind(texts["kind"]) if texts["kind"] in KINDS else Kind.TEXT
         self._number = Kind.REAL if self._kind is Kind.REAL else Kind.INTEGER
         self.errors: dict[str, str] = {}
 
     def column(self) -> Column | None:
-        """The column that they declare; None where something is wrong."""
-        if self._said == self._shown and self._seen is None:
+        """The column that the fields declare; None if any is wrong."""
+        if self._texts == self._shown and self._seen is None:
             return self._column
-        facts = self._facts()
-        tree = self._tried("rule", self._tree)
+        keys = self._file_keys()
+        tree = self._try("rule", self._tree)
         if self.errors:
             return None
-        noted, name = _Noted(), self._column.name
-        document: dict[str, object] = {"table": "t", "columns": {name: facts}}
+        lines, name = _ErrorKey(), self._column.name
+        document: dict[str, object] = {"table": "t", "columns": {name: keys}}
         try:
-            [made] = Parser(noted, self._folder).schema(document).columns
+            [column] = Parser(lines, self._folder).schema(document).columns
         except (SchemaError, ParameterError) as error:
-            self.errors[_field_at(noted.place)] = in_fields(error)
+            self.errors[lines.field] = in_fields(error)
             return None
-        made = replace(made, domain=self._domain(made))
-        return self._tried("rule", lambda: replace(made, hierarchy=tree)) if tree else made
+        column = replace(column, domain=self._domain(column))
+        return self._try("rule", lambda: replace(column, hierarchy=tree)) if tree else column
 
-    def _domain(self, made: Column) -> Domain | None:
-        """What was seen, where nothing else is said and the box for it is ticked."""
-        if self._seen is None or made.domain is not None or self._seen.kind is not made.kind:
-            return made.domain
+    def _domain(self, column: Column) -> Domain | None:
+        """The declared domain, else the observed one if its box is ticked."""
+        if self._seen is None or column.domain is not None or self._seen.kind is not column.kind:
+            return column.domain
         return self._seen.domain
 
-    def _facts(self) -> dict[str, Any]:
-        """The keys of a schema file that the fields stand for."""
-        said = self._said
-        facts: dict[str, Any] = {"kind": said["kind"], "role": said["role"]}
-        facts["nullable"] = said["nullable"] == YES
+    def _file_keys(self) -> dict[str, Any]:
+        """The keys of a schema file that the fields stand for, except a tree."""
+        texts = self._texts
+        keys: dict[str, Any] = {"kind": texts["kind"], "role": texts["role"]}
+        keys["nullable"] = texts["nullable"] == YES
         for key in SPELLING_KEYS:
-            if said[key] and key not in _WHOLE_NUMBERS:
-                facts[key] = said[key]
-        for name in _WHOLE_NUMBERS:
-            if said[name].strip():
-                facts[name] = self._value(name, said[name], Kind.INTEGER)
-        facts |= self._domain_facts()
-        rule = self._rule()
-        return facts | ({"hierarchy": rule} if rule else {})
+            if texts[key] and key not in _INTEGER_KEYS:
+                keys[key] = texts[key]
+        for name in _INTEGER_KEYS:
+            if texts[name].strip():
+                keys[name] = self._value(name, texts[name], Kind.INTEGER)
+        keys |= self._domain_keys()
+        rule = self._hierarchy_keys()
+        return keys | ({"hierarchy": rule} if rule else {})
 
-    def _domain_facts(self) -> dict[str, Any]:
-        said, facts, kind = self._said, dict[str, Any](), self._kind
-        ends = {name: said[name].strip() for name in ("low", "high")}
-        if any(ends.values()):
-            for name, one in ends.items():
-                if not one:
-                    self.errors[name] = "Give both ends, or neither."
-            facts["bounds"] = [self._value(name, one, kind) for name, one in ends.items()]
-        if said["step"].strip():
-            facts["step"] = self._value("step", said["step"], self._number)
+    def _domain_keys(self) -> dict[str, Any]:
+        texts, keys, kind = self._texts, dict[str, Any](), self._kind
+        bounds = {name: texts[name].strip() for name in ("low", "high")}
+        if any(bounds.values()):
+            for name, bound in bounds.items():
+                if not bound:
+                    self.errors[name] = "Give both bounds, or neither."
+            keys["bounds"] = [self._value(name, bound, kind) for name, bound in bounds.items()]
+        if texts["step"].strip():
+            keys["step"] = self._value("step", texts["step"], self._number)
         domain = self._column.domain
-        if said["values"].strip() == KEPT and isinstance(domain, Values):
-            facts["values"] = list(domain.values)
-        elif words := [one.strip() for one in said["values"].split("\n") if one.strip()]:
-            facts["values"] = [self._value("values", one, kind) for one in words]
-        return facts
+        if texts["values"].strip() == UNSHOWN and isinstance(domain, Values):
+            keys["values"] = list(domain.values)
+        elif lines := [line.strip() for line in texts["values"].split("\n") if line.strip()]:
+            keys["values"] = [self._value("values", line, kind) for line in lines]
+        return keys
 
-    def _rule(self) -> dict[str, Any]:
-        """The hierarchy as a file has it, but for a tree."""
-        chosen, rule = self._said["hierarchy"], self._said["rule"]
-        words = [one.strip() for one in rule.replace("\n", ",").split(",") if one.strip()]
-        if chosen.startswith("mask "):
-            return {"mask": chosen.removeprefix("mask ")}
-        if chosen == "widths":
-            return {"widths": [self._value("rule", one, self._number) for one in words]}
-        if chosen == "dates":
-            return {"dates": words or "all"}
-        if chosen == "removal":
+    def _hierarchy_keys(self) -> dict[str, Any]:
+        """The hierarchy as a schema file has it, except a tree."""
+        kind, rule = self._texts["hierarchy"], self._texts["rule"]
+        steps = [step.strip() for step in rule.replace("\n", ",").split(",") if step.strip()]
+        if kind.startswith("mask "):
+            return {"mask": kind.removeprefix("mask ")}
+        if kind == "widths":
+            return {"widths": [self._value("rule", step, self._number) for step in steps]}
+        if kind == "dates":
+            return {"dates": steps or "all"}
+        if kind == "removal":
             return {"tree": ROOT}
-        if chosen not in HIERARCHIES:
+        if kind not in HIERARCHIES:
             self.errors["hierarchy"] = f"Choose one of {', '.join(HIERARCHIES[1:])}, or none."
         return {}
 
     def _tree(self) -> Hierarchy | None:
-        """The tree that the lines of the field are, from each value up to the root."""
-        if self._said["hierarchy"] != "tree":
+        """The tree in the field: a line per value with its labels up to the root."""
+        if self._texts["hierarchy"] != "tree":
             return None
-        if all(self._said[name] == self._shown[name] for name in _HIERARCHY):
+        if all(self._texts[name] == self._shown[name] for name in _HIERARCHY):
             return self._column.hierarchy
         rows = [
             [cell.strip() for cell in row]
-            for row in csv.reader(StringIO(self._said["rule"]), skipinitialspace=True)
+            for row in csv.reader(StringIO(self._texts["rule"]), skipinitialspace=True)
             if any(cell.strip() for cell in row)
         ]
         leaves = tuple(from_text(row[0], self._kind) for row in rows)
-        ways = tuple((*row[1:], *((ROOT,) if row[-1] != ROOT else ())) for row in rows)
-        return Tree(leaves, ways, seen=self._said["seen"] == YES)
+        ancestors = tuple((*row[1:], *((ROOT,) if row[-1] != ROOT else ())) for row in rows)
+        return Tree(leaves, ancestors, seen=self._texts["seen"] == YES)
 
     def _value(self, name: str, text: str, kind: Kind) -> Any:
-        return self._tried(name, lambda: from_text(text.strip(), kind))
+        return self._try(name, lambda: from_text(text.strip(), kind))
 
-    def _tried(self, name: str, make: Callable[[], Any]) -> Any:
+    def _try(self, name: str, read: Callable[[], Any]) -> Any:
+        """Read a field; None and an error beside the field if its text is wrong."""
         try:
-            return make()
+            return read()
         except (SchemaError, ParameterError, csv.Error) as error:
             self.errors.setdefault(name, getattr(error, "message", str(error)))
             return None

@@ -1,16 +1,17 @@
-"""Tables: those of the vault and those in the making, their risk, and what is declared of each."""
+"""The owner's tables: data sets and drafts with their schemas and re-identification risk."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from sfumato.attack.inspection_pages import stands_out, uniqueness
-from sfumato.console.forms import Filled, wrong
+from sfumato.console.analyst.datasets import PUBLIC_TABLE
+from sfumato.console.forms import YES, FormValues, field_errors
 from sfumato.console.owner import schema_form
-from sfumato.console.owner.drafts import ENDINGS, MOST_BYTES, TableDraft, TableDrafts, offered
-from sfumato.console.page_request import Page, PageRoute, Redirect, Visit, Who
+from sfumato.console.owner.drafts import ENDINGS, MOST_BYTES, TableDrafts, server_sources
+from sfumato.console.owner.schema_form import EditedSchema, edit_schema, fields_of
+from sfumato.console.page_request import Page, Redirect, Visit, owner_page
 from sfumato.data.schema.schema_file import load
 from sfumato.errors import SfumatoError
 from sfumato.operations.datasets import AddDataset, AddedDataset
@@ -22,226 +23,229 @@ from sfumato.vault.jobs.anonymize_job import owners_table
 from sfumato.vault.registration import redeclare, schema_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from sfumato.console.owner.schema_form import EditedSchema
+    from sfumato.console.owner.drafts import TableDraft
     from sfumato.data.schema.schema import Schema
     from sfumato.release.open_table import Table
 
 TABLES, DRAFTS = "/console/owner/tables", "/console/owner/drafts"
-_ADDING = ("name", "epsilon", "delta", "population", "purposes", "consent", "schema")
+_BUDGET_FIELDS = ("epsilon", "delta", "population", "purposes", "consent")
 
 
-def listed(visit: Visit) -> Page:
-    """All tables, and where another can be added."""
-    return Page(_listed(visit))
+def list_tables(visit: Visit) -> Page:
+    """List all tables, with the forms that add another."""
+    return Page(_tables(visit))
 
 
-def uploaded(visit: Visit) -> Page | Redirect:
-    """A table that came with the form, to be declared next."""
-    sent = visit.files.get("file")
-    if sent is None or not sent.name:
-        return Page(_listed(visit, {"file": "Choose a file first."}), status=422)
-    return _begun(visit, "file", lambda: _drafts(visit).from_upload(sent.file, sent.name))
+def upload_table(visit: Visit) -> Page | Redirect:
+    """Begin a draft with an uploaded table."""
+    upload = visit.files.get("file")
+    if upload is None or not upload.name:
+        return Page(_tables(visit, {"file": "Choose a file first."}), 422)
+    return _begin_draft(visit, "file", lambda: _drafts(visit).from_upload(upload.file, upload.name))
 
 
-def named(visit: Visit) -> Page | Redirect:
-    """A table on the server, to be declared next."""
-    source = visit.said("source")
-    return _begun(visit, "source", lambda: _drafts(visit).from_server(source, visit.data))
+def name_table(visit: Visit) -> Page | Redirect:
+    """Begin a draft with a table of the server."""
+    source = visit.text("source")
+    return _begin_draft(visit, "source", lambda: _drafts(visit).from_server(source, visit.data))
 
 
 def draft_page(visit: Visit) -> Page:
-    """What is declared of a table in the making, as a form."""
-    one = _draft(visit)
-    schema = one.schema
-    return _editing(visit, schema, schema_form.EditedSchema(schema_form.fields_of(schema)), one)
+    """Show the schema of a draft as a form."""
+    draft = _draft(visit)
+    schema = draft.schema
+    return _schema_page(visit, schema, EditedSchema(fields_of(schema)), draft)
 
 
 def declare_draft(visit: Visit) -> Page | Redirect:
-    """A table in the making, declared so far as the form says."""
-    one = _draft(visit)
-    schema = one.schema
-    found = schema_form.edited(schema, visit.values, one.folder, seen=one.seen)
-    if found.schema is None:
-        return _editing(visit, schema, found, one, status=422)
-    one.declare(found.schema)
-    return Redirect(f"{DRAFTS}/{one.id}", "What you declared is saved.")
+    """Save the schema of a draft."""
+    draft = _draft(visit)
+    schema = draft.schema
+    edited = edit_schema(schema, visit.values, draft.folder, seen=draft.seen)
+    if edited.schema is None:
+        return _schema_page(visit, schema, edited, draft, 422)
+    draft.declare(edited.schema)
+    return Redirect(f"{DRAFTS}/{draft.id}", "The schema is saved.")
 
 
 def drop_draft(visit: Visit) -> Redirect:
-    """No such table any more."""
-    one = _draft(visit)
-    _drafts(visit).drop(one)
-    return Redirect(TABLES, f"{one.name} was thrown away.")
+    """Delete a draft."""
+    draft = _draft(visit)
+    _drafts(visit).drop(draft)
+    return Redirect(TABLES, f"{draft.name} is deleted.")
 
 
 def draft_risk(visit: Visit) -> Page:
-    """Who stands out in a table in the making."""
-    one = _draft(visit)
-    with read(one.source, one.schema) as table:
-        return _risk(table, one.name, f"{DRAFTS}/{one.id}")
+    """Show how many people of a draft are unique."""
+    draft = _draft(visit)
+    with read(draft.source, draft.schema) as table:
+        return _risk_page(table, draft.name, f"{DRAFTS}/{draft.id}")
 
 
-def adding_page(visit: Visit) -> Page:
-    """What else must be said before a table is in the vault."""
-    one = _draft(visit)
-    return _adding(visit, one, {"name": one.name, "epsilon": "", "delta": ""})
+def add_page(visit: Visit) -> Page:
+    """Show the form that adds a draft to the vault: its name and budget."""
+    draft = _draft(visit)
+    return _add_form(draft, visit, {"name": draft.name, "epsilon": "", "delta": ""})
 
 
-def add(visit: Visit) -> Page | Redirect:
-    """A table in the making, as a data set of the vault, with a budget for its people."""
-    one, name = _draft(visit), visit.said("name")
-    public = visit.said("public") == schema_form.YES
-    asked = [] if public else [field for field in _ADDING if field not in ("name", "schema")]
-    given = {field: visit.said(field) for field in asked if visit.said(field)}
+def add_table(visit: Visit) -> Page | Redirect:
+    """Add a draft to the vault as a data set."""
+    draft, name = _draft(visit), visit.text("name")
+    is_public = visit.text("public") == YES
+    budget = {} if is_public else visit.filled(*_BUDGET_FIELDS)
     try:
         added: AddedDataset = call_locally(
-            visit.vault, AddDataset, name=name, source=one.source, schema=one.schema_file,
-            public=public, **given,
+            visit.vault, AddDataset, name=name, source=draft.source, schema=draft.schema_file,
+            public=is_public, **budget,
         )  # fmt: skip
     except SfumatoError as error:
-        return _adding(visit, one, visit.values, wrong(error, _ADDING), status=422)
-    one.settle()
-    told = " ".join([f"{name} is in the vault.", *added.warnings])
-    return Redirect(f"{TABLES}/{quote(name)}", told)
+        errors = field_errors(error, ("name", *_BUDGET_FIELDS, "schema"))
+        return _add_form(draft, visit, visit.values, errors, 422)
+    draft.finish()
+    notice = " ".join([f"{name} is in the vault.", *added.warnings])
+    return Redirect(f"{TABLES}/{quote(name)}", notice)
 
 
 def table_page(visit: Visit) -> Page:
-    """What is declared of a data set, as a form, and what is left of its budget."""
-    schema = load(_declared_in(visit))
-    return _editing(visit, schema, schema_form.EditedSchema(schema_form.fields_of(schema)))
+    """Show the schema of a data set as a form."""
+    schema = load(_schema_file(visit))
+    return _schema_page(visit, schema, EditedSchema(fields_of(schema)))
 
 
 def declare_table(visit: Visit) -> Page | Redirect:
-    """A data set, declared as the form says from now on."""
-    name, file = visit.path["name"], _declared_in(visit)
+    """Change the schema of a data set."""
+    name, file = visit.path["name"], _schema_file(visit)
     schema = load(file)
-    found = schema_form.edited(schema, visit.values, file.parent, with_unit=False)
-    if found.schema is not None:
+    edited = edit_schema(schema, visit.values, file.parent, with_unit=False)
+    if edited.schema is not None:
         try:
-            redeclare(visit.vault, name, found.schema)
+            redeclare(visit.vault, name, edited.schema)
         except SfumatoError as error:
-            found = schema_form.EditedSchema(found.fields, errors=wrong(error, ()))
+            edited = EditedSchema(edited.fields, errors=field_errors(error))
         else:
-            words = "What you declared holds from now on. Answers given before stay as they are."
-            return Redirect(f"{TABLES}/{quote(name)}", words)
-    return _editing(visit, schema, found, status=422)
+            notice = "The new schema holds from now on. Past answers stay as they are."
+            return Redirect(f"{TABLES}/{quote(name)}", notice)
+    return _schema_page(visit, schema, edited, status=422)
 
 
 def table_risk(visit: Visit) -> Page:
-    """Who stands out in a data set of the vault: its people who agreed, where they are asked."""
+    """Show how many people of a data set are unique, among those who consented if it asks them."""
     name = visit.path["name"]
     if not isinstance(visit.vault.config.datasets.get(name), PrivateSet):
         raise not_found()
     purposes = visit.vault.purposes(name)
-    purpose = visit.said("purpose") or (purposes[0] if purposes else None)
+    purpose = visit.text("purpose") or (purposes[0] if purposes else None)
     private = visit.vault.private(name, principal=visit.principal, purpose=purpose)
     with owners_table(private) as table:
-        return _risk(table, name, f"{TABLES}/{name}")
+        return _risk_page(table, name, f"{TABLES}/{name}")
 
 
-def _begun(visit: Visit, field: str, begin: Any) -> Page | Redirect:
+def _begin_draft(visit: Visit, field: str, begin: Callable[[], TableDraft]) -> Page | Redirect:
     try:
-        made: TableDraft = begin()
+        draft = begin()
     except SfumatoError as error:
-        found = wrong(error, ())
-        return Page(_listed(visit, {field: found[""]}), status=422)
-    words = "The table was read. Nothing of it is public yet: look at what was guessed."
-    return Redirect(f"{DRAFTS}/{made.id}", words)
+        return Page(_tables(visit, {field: field_errors(error)[""]}), 422)
+    notice = "The table was read. Nothing of it is public yet: check the guessed schema."
+    return Redirect(f"{DRAFTS}/{draft.id}", notice)
 
 
-def _listed(visit: Visit, errors: dict[str, str] | None = None) -> dict[str, Any]:
+def _tables(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
     vault = visit.vault
-    left = {one["account"]: one["balance"] for one in vault.accounts(principal=visit.principal)}
-    sets = [
+    accounts = vault.accounts(principal=visit.principal)
+    balances = {account["account"]: account["balance"] for account in accounts}
+    datasets = [
         {
             "name": name,
-            "hides": one.unit.sentence() if isinstance(one, PrivateSet) else "",
-            "population": one.population if isinstance(one, PrivateSet) else "",
-            "left": left.get(one.population, "") if isinstance(one, PrivateSet) else "",
+            "private": isinstance(dataset, PrivateSet),
+            "unit": dataset.unit.sentence() if isinstance(dataset, PrivateSet) else PUBLIC_TABLE,
+            "balance": (
+                balances.get(dataset.population, "") if isinstance(dataset, PrivateSet) else ""
+            ),
         }
-        for name, one in vault.config.datasets.items()
+        for name, dataset in vault.config.datasets.items()
     ]
-    problems = dict(errors or {})
+    errors = dict(errors or {})
     try:
-        sources = offered(visit.data)
+        sources = server_sources(visit.data)
     except SfumatoError as error:
-        sources, problems = [], {**wrong(error, ("source",)), **problems}
+        sources, errors = [], {**field_errors(error, ("source",)), **errors}
     return {
-        "sets": sets,
+        "datasets": datasets,
         "drafts": _drafts(visit).list(),
         "sources": sources,
         "endings": ",".join(ENDINGS),
-        "most": MOST_BYTES // 1024**2,
-        "errors": Filled(problems),
+        "most_mebibytes": MOST_BYTES // 1024**2,
+        "errors": FormValues(errors),
     }
 
 
-def _editing(
+def _schema_page(
     visit: Visit,
     schema: Schema,
-    found: EditedSchema,
+    edited: EditedSchema,
     draft: TableDraft | None = None,
     status: int = 200,
 ) -> Page:
-    """The form of a schema."""
     seen = None if draft is None else draft.seen
     columns = [
         {
-            "place": f"c{place}",
-            "name": one.name,
-            "seen": "" if seen is None else _seen(seen, one.name, declared=one.domain is not None),
+            "id": f"c{number}",
+            "name": column.name,
+            "seen": _seen_domain(seen, column.name) if seen and column.domain is None else "",
         }
-        for place, one in enumerate(schema.columns)
+        for number, column in enumerate(schema.columns)
     ]
-    held = None if draft is not None else visit.vault.config.datasets[visit.path["name"]]
-    private = isinstance(held, PrivateSet)
+    dataset = None if draft is not None else visit.vault.config.datasets[visit.path["name"]]
     facts = {
         "name": visit.path["name"] if draft is None else draft.name,
         "draft": draft,
-        "private": private,
-        "promise": held.unit.sentence() if isinstance(held, PrivateSet) else "",
+        "unit": dataset.unit.sentence() if isinstance(dataset, PrivateSet) else "",
+        "public_table": PUBLIC_TABLE,
         "columns": columns,
-        "fields": Filled(found.fields),
-        "errors": Filled(found.errors),
+        "fields": FormValues(edited.fields),
+        "errors": FormValues(edited.errors),
         "kinds": schema_form.KINDS,
         "roles": schema_form.ROLES,
         "hierarchies": schema_form.HIERARCHIES,
-        "here": TABLES,
     }
     return Page(facts, status)
 
 
-def _seen(schema: Schema, name: str, *, declared: bool) -> str:
-    """What was seen of a column of which nothing is declared, in a few words."""
-    column = schema.column(name)
-    return "" if declared or column.domain is None else column.describe()[3]
+def _seen_domain(seen: Schema, name: str) -> str:
+    """The observed domain of a column in a few words."""
+    column = seen.column(name)
+    return "" if column.domain is None else column.describe()[3]
 
 
-def _risk(table: Table, name: str, back: str) -> Page:
-    found = table.inspect()
+def _risk_page(table: Table, name: str, back: str) -> Page:
+    inspection = table.inspect()
     guesses = [
-        (one.column.name, str(one.column.kind), str(one.column.role), one.reason)
-        for one in found.guesses
+        (guess.column.name, str(guess.column.kind), str(guess.column.role), guess.reason)
+        for guess in inspection.guesses
     ]
     facts = {
-        "name": name, "back": back, "said": stands_out(found), "rows": found.rows,
-        "guesses": guesses, "blocks": uniqueness(found),
+        "name": name, "back": back, "summary": stands_out(inspection), "rows": inspection.rows,
+        "guesses": guesses, "blocks": uniqueness(inspection),
     }  # fmt: skip
     return Page(facts)
 
 
-def _adding(
-    visit: Visit, one: TableDraft, said: Any, errors: Any = None, status: int = 200
+def _add_form(
+    draft: TableDraft,
+    visit: Visit,
+    values: Mapping[str, str],
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
 ) -> Page:
     facts = {
-        "draft": one,
-        "said": Filled(said),
-        "errors": Filled(errors or {}),
-        "unit": one.schema.unit.sentence(),
+        "draft": draft,
+        "values": FormValues(values),
+        "errors": FormValues(errors or {}),
+        "unit": draft.schema.unit.sentence(),
         "populations": list(visit.vault.config.budgets),
-        "here": DRAFTS,
     }
     return Page(facts, status)
 
@@ -251,48 +255,32 @@ def _drafts(visit: Visit) -> TableDrafts:
 
 
 def _draft(visit: Visit) -> TableDraft:
-    found = _drafts(visit).get(visit.path["draft"])
-    if found is None:
+    draft = _drafts(visit).get(visit.path["draft"])
+    if draft is None:
         raise not_found()
-    return found
+    return draft
 
 
-def _declared_in(visit: Visit) -> Path:
+def _schema_file(visit: Visit) -> Path:
     name = visit.path["name"]
     if name not in visit.vault.config.datasets:
         raise not_found()
     return schema_file(visit.vault.config, name)
 
 
-_ROUTE = partial(PageRoute, who=Who.OWNER)
 _TABLE, _DRAFT = f"{TABLES}/{{name}}", f"{DRAFTS}/{{draft}}"
-_LIST, _EDIT = "owner/tables.html", "owner/schema.html"
+_LIST, _SCHEMA, _ADD, _RISK = (f"owner/{name}.html" for name in ("tables", "schema", "add", "risk"))
 PAGES = (
-    _ROUTE(method="GET", path=TABLES, title="Tables", handler=listed, template=_LIST, nav="Tables"),
-    _ROUTE(
-        method="POST", path=f"{TABLES}/upload", title="Tables", handler=uploaded, template=_LIST,
-        uploads=MOST_BYTES,
-    ),
-    _ROUTE(method="POST", path=TABLES, title="Tables", handler=named, template=_LIST),
-    _ROUTE(method="GET", path=_DRAFT, title="A new table", handler=draft_page, template=_EDIT),
-    _ROUTE(method="POST", path=_DRAFT, title="A new table", handler=declare_draft, template=_EDIT),
-    _ROUTE(method="POST", path=f"{_DRAFT}/drop", title="A new table", handler=drop_draft),
-    _ROUTE(
-        method="GET", path=f"{_DRAFT}/risk", title="Who stands out", handler=draft_risk,
-        template="owner/risk.html",
-    ),
-    _ROUTE(
-        method="GET", path=f"{_DRAFT}/add", title="Add it to the vault", handler=adding_page,
-        template="owner/add.html",
-    ),
-    _ROUTE(
-        method="POST", path=f"{_DRAFT}/add", title="Add it to the vault", handler=add,
-        template="owner/add.html",
-    ),
-    _ROUTE(method="GET", path=_TABLE, title="A table", handler=table_page, template=_EDIT),
-    _ROUTE(method="POST", path=_TABLE, title="A table", handler=declare_table, template=_EDIT),
-    _ROUTE(
-        method="GET", path=f"{_TABLE}/risk", title="Who stands out", handler=table_risk,
-        template="owner/risk.html",
-    ),
-)  # fmt: skip
+    owner_page("GET", TABLES, "Tables", list_tables, _LIST, nav="Tables"),
+    owner_page("POST", f"{TABLES}/upload", "Tables", upload_table, _LIST, uploads=MOST_BYTES),
+    owner_page("POST", TABLES, "Tables", name_table, _LIST),
+    owner_page("GET", _DRAFT, "A new table", draft_page, _SCHEMA),
+    owner_page("POST", _DRAFT, "A new table", declare_draft, _SCHEMA),
+    owner_page("POST", f"{_DRAFT}/drop", "A new table", drop_draft),
+    owner_page("GET", f"{_DRAFT}/risk", "Re-identification risk", draft_risk, _RISK),
+    owner_page("GET", f"{_DRAFT}/add", "Add a table to the vault", add_page, _ADD),
+    owner_page("POST", f"{_DRAFT}/add", "Add a table to the vault", add_table, _ADD),
+    owner_page("GET", _TABLE, "A table", table_page, _SCHEMA),
+    owner_page("POST", _TABLE, "A table", declare_table, _SCHEMA),
+    owner_page("GET", f"{_TABLE}/risk", "Re-identification risk", table_risk, _RISK),
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.console.owner.schema_form import KEPT, EditedSchema, edited, fields_of
+from sfumato.console.owner.schema_form import UNSHOWN, EditedSchema, edit_schema, fields_of
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.hierarchy import Calendar, Mask, Removal, Tree, Widths
@@ -64,7 +64,7 @@ def change(schema: Schema, **fields: str) -> EditedSchema:
     """The form sent with some fields other than they were; _ stands for the dot."""
     named = {name.replace("_", ".", 1) if name[0] == "c" else name: one
              for name, one in fields.items()}  # fmt: skip
-    return edited(schema, fields_of(schema) | named, HERE)
+    return edit_schema(schema, fields_of(schema) | named, HERE)
 
 
 def column(found: EditedSchema, name: str) -> Column:
@@ -73,7 +73,7 @@ def column(found: EditedSchema, name: str) -> Column:
 
 
 def test_a_form_that_was_left_as_it_is_changes_nothing(schema: Schema) -> None:
-    assert edited(schema, fields_of(schema), HERE).schema == schema
+    assert edit_schema(schema, fields_of(schema), HERE).schema == schema
 
 
 def test_every_field_is_read_as_the_file_would_be(schema: Schema) -> None:
@@ -107,7 +107,7 @@ def test_every_field_is_read_as_the_file_would_be(schema: Schema) -> None:
     [
         ("c0_low", "old", "whole number"),
         ("c0_low", "500", "above"),
-        ("c0_high", "", "both ends"),
+        ("c0_high", "", "both bounds"),
         ("c0_kind", "number", "not allowed"),
         ("c0_role", "secret", "not allowed"),
         ("c0_rule", "5, 7", "divide"),
@@ -148,27 +148,29 @@ def test_the_unit_is_declared_too_and_refused_beside_it(schema: Schema) -> None:
 def test_a_column_can_be_left_out_and_what_was_seen_be_taken(schema: Schema) -> None:
     bare = replace(schema, columns=(Column("age", Kind.INTEGER), Column("city", Kind.TEXT)))
     told = fields_of(bare)
-    assert (found := edited(bare, told | {"c1.drop": "yes"}, HERE).schema) is not None
+    assert (found := edit_schema(bare, told | {"c1.drop": "yes"}, HERE).schema) is not None
     assert [one.name for one in found.columns] == ["age"]
-    taken = edited(bare, told | {"c0.take": "yes"}, HERE, seen=schema).schema
+    taken = edit_schema(bare, told | {"c0.take": "yes"}, HERE, seen=schema).schema
     assert taken is not None
     assert taken.column("age").domain == Bounds(0, 120)
     assert taken.column("city").domain is None
-    own = edited(bare, told | {"c0.take": "yes", "c0.low": "1", "c0.high": "9"}, HERE, seen=schema)
+    own = edit_schema(
+        bare, told | {"c0.take": "yes", "c0.low": "1", "c0.high": "9"}, HERE, seen=schema
+    )
     assert column(own, "age").domain == Bounds(1, 9)
 
 
 def test_a_long_list_is_kept_without_being_shown(schema: Schema) -> None:
     many = Values(tuple(f"v{place}" for place in range(3000)))
     long = replace(schema, columns=(Column("code", Kind.TEXT, domain=many),))
-    assert fields_of(long)["c0.values"] == KEPT
+    assert fields_of(long)["c0.values"] == UNSHOWN
     assert column(change(long, c0_role="quasi"), "code").domain == many
 
 
 def test_nobody_overwrites_what_they_have_not_seen(schema: Schema) -> None:
     told = fields_of(schema)
     moved = replace(schema, columns=schema.columns[1:])
-    found = edited(moved, told, HERE)
+    found = edit_schema(moved, told, HERE)
     assert found.schema is None
     assert set(found.errors) == {"state"}
     assert found.fields == fields_of(moved)
@@ -179,4 +181,4 @@ def test_a_unit_of_two_people_is_shown_and_stays() -> None:
     ties = Schema("ties", tuple(ends), Ties(("a", "b"), max_rows=9))
     told = fields_of(ties)
     assert (told["unit"], told["max_rows"]) == ("a and b", "9")
-    assert edited(ties, told, HERE).schema == ties
+    assert edit_schema(ties, told, HERE).schema == ties

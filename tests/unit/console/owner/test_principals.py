@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from sfumato.console.owner.budgets import spending_picture
+from sfumato.console.owner.principals import spending_picture
 from sfumato.vault.spending import Spent
 
 

@@ -9,7 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from sfumato.console import sign_in as passwords
-from sfumato.console.sign_in import check_password, hashed
+from sfumato.console.sign_in import check_password, hash_password
 from sfumato.errors import ParameterError
 from sfumato.server.problem_json import RequestError
 from sfumato.vault.logins import Guesser
@@ -88,5 +88,5 @@ def test_a_new_password_is_long_enough_and_typed_twice(
     password: str, again: str, code: str
 ) -> None:
     with pytest.raises(ParameterError) as refused:
-        hashed(password, again)
+        hash_password(password, again)
     assert refused.value.code == code
