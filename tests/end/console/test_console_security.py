@@ -191,4 +191,4 @@ def test_the_first_owner_sets_a_password_by_the_link(console: Console) -> None:
     assert reply.headers["location"].startswith("/console/invitation/")
     assert client.ask("GET", link).status == 404
     page = client.ask("GET", reply.headers["location"])
-    assert b"You are <strong>owner</strong>" in page.body
+    assert b"Your name here is <strong>owner</strong>" in page.body
