@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Halves = NDArray[np.float32]
 
-_LEAST = 1e-30
+_LEAST_WEIGHT = 1e-30
 # The weight of a walk that no chain leads to its end, next to where it must be.
 _LOST = 1e-6
 _MOST_CELLS = 1 << 10
@@ -41,7 +41,7 @@ class Chain:
     """Of each of the finest cells."""
 
 
-class Grounds:
+class BaseChain:
     """The chain by the cells of one system, of which there are not too many."""
 
     def __init__(self, chain: Chain) -> None:
@@ -51,16 +51,16 @@ class Grounds:
         """For each of the finest cells, the cell that chances are told by."""
         self.size = systems.systems[number].size
         self.centres = systems.systems[number].centres
-        visits = chain.visits + 1e-9 * max(float(chain.visits.mean()), _LEAST)
+        visits = chain.visits + 1e-9 * max(float(chain.visits.mean()), _LEAST_WEIGHT)
         self.crowd = np.bincount(self.base, visits, minlength=self.size)
-        self.lifts: list[Averaged] = []
-        self.onward: list[tuple[Averaged, ...]] = []
+        self.lifts: list[AveragingMatrix] = []
+        self.onward: list[tuple[AveragingMatrix, ...]] = []
         """For each pace, what leads from the chances after it to those before, first part first."""
         self.near = np.zeros((2 * len(chain.chosen), self.size))
         for index, system in enumerate(chain.chosen):
             above, cells = systems.above[system], systems.systems[system].size
-            lift = Averaged.of(above, self.base, visits, (cells, self.size))
-            fall = Averaged.of(self.base, above, visits, (self.size, cells))
+            lift = AveragingMatrix.of(above, self.base, visits, (cells, self.size))
+            fall = AveragingMatrix.of(self.base, above, visits, (self.size, cells))
             known = chain.moves[index]
             for pace, factor in ((2 * index, known.stay), (2 * index + 1, known.leave)):
                 self.near[pace] = fall.applied((known.near * factor)[:, None])[:, 0]
@@ -70,7 +70,7 @@ class Grounds:
             stays[:, 0] = 1
             for moved in (stays, chances):
                 rows = np.repeat(np.arange(cells), around.shape[1])
-                step = Averaged.of(
+                step = AveragingMatrix.of(
                     rows, np.maximum(around, 0).ravel(), moved.ravel(), (cells, cells)
                 )
                 self.onward.append((lift, step, fall))
@@ -93,7 +93,7 @@ class Grounds:
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragingMatrix:
     """Weighted sums of lines of one table as lines of another, most of whose weights are 0."""
 
     columns: IntArray
@@ -103,13 +103,13 @@ class Averaged:
     @classmethod
     def of(
         cls, rows: IntArray, columns: IntArray, weights: FloatArray, shape: tuple[int, int]
-    ) -> Averaged:
+    ) -> AveragingMatrix:
         """Weights of pairs of lines, which are added up and brought to sums of 1."""
         pairs, pair_index = np.unique(rows * shape[1] + columns, return_inverse=True)
         summed = np.bincount(pair_index, weights)
         into, out_of = np.divmod(pairs, shape[1])
         total = np.bincount(into, summed, minlength=shape[0])
-        share = summed / np.maximum(total[into], _LEAST)
+        share = summed / np.maximum(total[into], _LEAST_WEIGHT)
         # Every line has some pair: all cells of a system hold finest ones, and can be stayed in.
         starts = np.searchsorted(into, np.arange(shape[0]))
         return cls(out_of, share.astype(np.float32), starts)
@@ -134,7 +134,7 @@ class Bridge:
     @classmethod
     def of(
         cls,
-        grounds: Grounds,
+        grounds: BaseChain,
         follow: FloatArray,
         ends: FloatArray,
         goals: IntArray,
@@ -143,13 +143,13 @@ class Bridge:
     ) -> Bridge:
         """From the last step back, for one class of paces; cells of no goal have -1."""
         used = np.flatnonzero(follow.sum(axis=0) > 0)
-        transitions = follow[used][:, used, None] * grounds.near[used] + _LEAST
+        transitions = follow[used][:, used, None] * grounds.near[used] + _LEAST_WEIGHT
         transitions = (
             (transitions / transitions.sum(axis=1, keepdims=True))
             .transpose(2, 0, 1)
             .astype(np.float32)
         )
-        last = _ends(grounds, ends, goals, goal_count)
+        last = _ending_chances(grounds, ends, goals, goal_count)
         far = _apart(grounds, goals, goal_count)
         current = np.repeat((last / last.max(axis=0) + far)[None], len(used), axis=0)
         stored = np.concatenate([[0], length_edges(max(min(most, _FARTHEST), 1))])
@@ -161,7 +161,7 @@ class Bridge:
                 ending.append(by_pace)
                 reached.append([grounds.up(pace, chances) for pace, chances in enumerate(by_pace)])
             current = grounds.back(current, used, transitions)
-            current = current / np.maximum(current.max(axis=(0, 1)), _LEAST) + far
+            current = current / np.maximum(current.max(axis=(0, 1)), _LEAST_WEIGHT) + far
         return cls(stored, reached, ending)
 
     def stored_index(self, steps_left: IntArray) -> IntArray:
@@ -169,21 +169,21 @@ class Bridge:
         return np.searchsorted(self.steps_left, steps_left, side="right") - 1
 
 
-def _ends(grounds: Grounds, ends: FloatArray, goals: IntArray, goal_count: int) -> Halves:
+def _ending_chances(grounds: BaseChain, ends: FloatArray, goals: IntArray, goal_count: int) -> Halves:
     """How much likelier a path ends in a base cell, of each goal, than it is there."""
     held = goals >= 0
     weight = np.bincount(
         grounds.base[held] * goal_count + goals[held],
-        ends[held] + _LEAST,
+        ends[held] + _LEAST_WEIGHT,
         minlength=grounds.size * goal_count,
     )
     relative_weight = (
-        weight.reshape(grounds.size, goal_count) / np.maximum(grounds.crowd, _LEAST)[:, None]
+        weight.reshape(grounds.size, goal_count) / np.maximum(grounds.crowd, _LEAST_WEIGHT)[:, None]
     )
     return np.asarray(relative_weight.astype(np.float32))
 
 
-def _apart(grounds: Grounds, goals: IntArray, goal_count: int) -> Halves:
+def _apart(grounds: BaseChain, goals: IntArray, goal_count: int) -> Halves:
     """A small chance that falls with the distance to goals, so that nothing is impossible."""
     held = goals >= 0
     counts = np.bincount(goals[held], minlength=goal_count)
@@ -192,7 +192,7 @@ def _apart(grounds: Grounds, goals: IntArray, goal_count: int) -> Halves:
         for coordinates in grounds.centres.T
     ]
     distances = np.hypot(*(grounds.centres[:, None] - np.stack(middles, axis=1)).transpose(2, 0, 1))
-    wide = max(float(distances.max()), _LEAST) / 16
+    wide = max(float(distances.max()), _LEAST_WEIGHT) / 16
     return np.asarray((_LOST * np.exp(-distances / wide)).astype(np.float32))
 
 

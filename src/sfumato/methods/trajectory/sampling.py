@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.methods.trajectory.ends import among, distance_classes, settled
 from sfumato.methods.trajectory.paths import Paths
 from sfumato.methods.trajectory.speeds import pace_classes
-from sfumato.methods.trajectory.walks import Descent, Ground, PathWalk, uniform
+from sfumato.methods.trajectory.walks import Descent, WalkModel, PathWalk, uniform
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 # How many points are drawn at once, at most.
-_AT_ONCE = 1 << 25
-_LEAST = 1e-12
+_POINTS_AT_ONCE = 1 << 25
 # The parts that the time is told by.
 HOURS = 24
 
@@ -78,15 +77,15 @@ class PathModel:
         return float(self.lengths.counts.sum())
 
     @cached_property
-    def ground(self) -> Ground:
+    def ground(self) -> WalkModel:
         """What walks go by."""
-        return Ground.of(
+        return WalkModel.of(
             self.systems, self.chosen, self.trees, self.deviations, self.turns, self.visits
         )
 
     def drawn(self, count: int, entropy: Entropy) -> Paths:
         """So many paths, each of a person of its own."""
-        chunk_size = max(_AT_ONCE // max(self.lengths.most, 1), 1)
+        chunk_size = max(_POINTS_AT_ONCE // max(self.lengths.most, 1), 1)
         chunks = [
             self._draw_chunk(min(chunk_size, count - start), entropy)
             for start in range(0, count, chunk_size)

@@ -22,7 +22,6 @@ _EDGES = np.array([0.4, 0.8, 1.2, 1.8, 2.7, 5.0])
 CLASSES = len(_EDGES) + 1
 # A pace follows another where its count is so many deviations above 0: few are there by chance.
 _CERTAIN = 4.0
-_LEAST = 1e-12
 
 
 def pace_classes(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.bridge import Bridge, Chain, Grounds
+from sfumato.methods.trajectory.bridge import Bridge, Chain, BaseChain
 from sfumato.methods.trajectory.ends import picked
 from sfumato.methods.trajectory.speeds import paced
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-_AT_ONCE = 1 << 15
+_WALKS_AT_ONCE = 1 << 15
 _LEAST = 1e-12
 _NEVER = 1e-300
 # How many deviations of noise the prior of a move weighs.
@@ -107,13 +107,13 @@ class SystemMoves:
 
 
 @dataclass(frozen=True)
-class Ground:
+class WalkModel:
     """All that walks go by, whatever their pace and wherever to."""
 
     systems: ReferenceSystems
     chosen: tuple[int, ...]
     moves: list[SystemMoves]
-    grounds: Grounds
+    grounds: BaseChain
     goal: IntArray
     """For each of the finest cells the goal that it belongs to."""
 
@@ -126,13 +126,13 @@ class Ground:
         deviations: tuple[float, float, float],
         turns: list[FloatArray],
         visits: FloatArray,
-    ) -> Ground:
+    ) -> WalkModel:
         """From all noisy tables of steps."""
         moves = [
             SystemMoves.of(systems, number, tree, deviations, turn, visits)
             for number, tree, turn in zip(chosen, trees, turns, strict=True)
         ]
-        grounds = Grounds(Chain(systems, chosen, moves, visits))
+        grounds = BaseChain(Chain(systems, chosen, moves, visits))
         goals = next(n for n, system in enumerate(systems.systems) if system.size <= _MOST_GOALS)
         return cls(systems, chosen, moves, grounds, systems.above[goals])
 
@@ -152,7 +152,7 @@ class Ground:
 class PathWalk:
     """Walks of one class of pace to their goals."""
 
-    ground: Ground
+    ground: WalkModel
     follow: FloatArray
     """(paces and none, paces)"""
     goals: IntArray
@@ -161,7 +161,7 @@ class PathWalk:
 
     @classmethod
     def to(
-        cls, ground: Ground, follow: FloatArray, ends: FloatArray, last: IntArray, most: int
+        cls, ground: WalkModel, follow: FloatArray, ends: FloatArray, last: IntArray, most: int
     ) -> PathWalk:
         """To the goals of these finest cells."""
         goal_cells, goals = np.unique(ground.goal[last], return_inverse=True)
@@ -180,8 +180,8 @@ class PathWalk:
         heading = np.zeros(len(first), dtype=np.int64)
         for step in range(1, walked.shape[1]):
             walking = np.flatnonzero(lengths > step)
-            for low in range(0, len(walking), _AT_ONCE):
-                chunk = walking[low : low + _AT_ONCE]
+            for low in range(0, len(walking), _WALKS_AT_ONCE):
+                chunk = walking[low : low + _WALKS_AT_ONCE]
                 stored = self.bridge.stored_index(lengths[chunk] - 1 - step)
                 walked[chunk, step], pace[chunk], heading[chunk] = self._step(
                     walked[chunk, step - 1], pace[chunk], heading[chunk], self.goals[chunk], stored,
