@@ -19,14 +19,12 @@ import pyarrow.csv as csv
 
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory.adatrace import AdaTrace
-from sfumato.methods.trajectory.cells import Box, Squares
+from sfumato.methods.trajectory.cells import Box, ReferenceSystems, Squares
 from sfumato.methods.trajectory.dpt import DPT
-from sfumato.methods.trajectory.generate import TOWN, made_up
+from sfumato.methods.trajectory.generate import TOWN, generated_paths
 from sfumato.methods.trajectory.measurement import PathCost
 from sfumato.methods.trajectory.one_level import OneLevel
-from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.point_reader import moments
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.paths import Paths, parse_times
 from sfumato.methods.trajectory.utility import PATTERN_GRIDS, shared_patterns, utility
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -61,12 +59,12 @@ def learner(name: str, box: Box, epsilon: str) -> Any:
 def data(name: str) -> tuple[Paths, Box]:
     """Paths and their declared box."""
     if name == "town":
-        return made_up(100_000), TOWN
+        return generated_paths(100_000), TOWN
     if name == "bikeshare":
         return _hires(), BAY
     table = csv.read_csv(SHARED / f"{name}_points.csv.gz")
     numbers = [np.asarray(table.column(one)) for one in ("user", "trip", "lon", "lat")]
-    times = moments(table.column("time")) % 86_400
+    times = parse_times(table.column("time")) % 86_400
     if name == "gotrack":
         numbers[0] = numbers[1]
     paths = Paths.of(numbers[0], numbers[1], times, numbers[2], numbers[3]).thinned(60.0)
@@ -81,7 +79,7 @@ def _hires() -> Paths:
     table = csv.read_csv(SHARED / "bikeshare_trips.csv.gz")
     ends = [np.array([where[one] for one in table.column(f"{end}_station").to_pylist()])
             for end in ("start", "end")]  # fmt: skip
-    begun = moments(table.column("start_time")) % 86_400
+    begun = parse_times(table.column("start_time")) % 86_400
     gone = np.maximum(np.asarray(table.column("duration_s"), dtype=np.float64), 60.0)
     trips = np.tile(np.arange(len(begun)), 2)
     x, y = np.concatenate(ends).T
@@ -95,7 +93,7 @@ def figures(name: str, model: str, epsilon: str) -> dict[str, tuple[float, float
     found = []
     for _ in range(DRAWS):
         twin = learner(model, box, epsilon).learn(real, SystemEntropy())
-        paths = twin.drawn(min(len(real), MOST_DRAWN), SystemEntropy())
+        paths = twin.draw(min(len(real), MOST_DRAWN), SystemEntropy())
         told = utility(real, paths, box).to_json()
         told |= {f"patterns {n}": shared_patterns(real, paths, box, n) for n in PATTERN_GRIDS}
         found.append(told)
@@ -125,8 +123,8 @@ def rows() -> list[dict[str, object]]:
                         }
                     )
     begun = time.perf_counter()
-    real = made_up(45_000)  # a little more than a million points
-    learner("dpt", TOWN, "1").learn(real, SystemEntropy()).drawn(len(real), SystemEntropy())
+    real = generated_paths(45_000)  # a little more than a million points
+    learner("dpt", TOWN, "1").learn(real, SystemEntropy()).draw(len(real), SystemEntropy())
     took = time.perf_counter() - begun
     found.append({"name": "paths: 1 M points, dpt", "unit": "s", "value": took})
     return found

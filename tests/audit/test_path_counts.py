@@ -58,7 +58,9 @@ ONES = [[0, 1, 2, 3], [3, 0, 3]], [[0, 0]], [[1], [1], [2, 1], [0, 3]], [[0, 1],
 
 
 def moved(one: Any, before: list[Any], after: list[Any]) -> tuple[int, int]:
-    change: NDArray[np.int64] = one.counted(paths_of(before)) - one.counted(paths_of(after))
+    change: NDArray[np.int64] = one.exact_counts(paths_of(before)) - one.exact_counts(
+        paths_of(after)
+    )
     return int(np.abs(change).sum()), int((change.astype(object) ** 2).sum())
 
 

@@ -67,7 +67,7 @@ ELSEWHERE = {
         "no command fits an estimator: tests/unit/methods/learn/test_array_tables.py"
     ),
     "methods/learn/prediction.py": "predict touches no vault",
-    "methods/trajectory/locate.py": "locate touches no vault",
+    "methods/trajectory/location.py": "locate touches no vault",
     "operations/fields.py": "the parser of a command asks for the same: tests/unit/operations",
     "operations/schema_draft.py": "schemas are declared before a vault is asked",
     "methods/learn/model.py": (

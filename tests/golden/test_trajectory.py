@@ -17,12 +17,11 @@ from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.trajectory.cells import Squares
+from sfumato.methods.trajectory.cells import ReferenceSystems, Squares
 from sfumato.methods.trajectory.dpt import DPT
-from sfumato.methods.trajectory.generate import TOWN, made_up
+from sfumato.methods.trajectory.generate import TOWN, generated_paths
 from sfumato.methods.trajectory.measurement import PathCost
 from sfumato.methods.trajectory.one_level import OneLevel
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 from sfumato.methods.trajectory.utility import utility
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -91,14 +90,14 @@ def _alone(points: list[tuple[int, int, int]], held: dict[int, list[tuple[int, i
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.5", "2"])
 def test_by_speed_is_ahead_of_one_level_on_a_hundred_thousand_paths(epsilon: str) -> None:
-    real = made_up(100_000)
+    real = generated_paths(100_000)
     cost = PathCost(price(epsilon=epsilon), Entity("trip", 48))
     models: list[Any] = [
         DPT(systems=ReferenceSystems.squares(TOWN, 64), cost=cost, **FIXED),
         OneLevel(grid=Squares.of(TOWN, 16, 16), cost=cost, **FIXED),
     ]
     ours, plain = (
-        utility(real, one.learn(real, SystemEntropy()).drawn(50_000, SystemEntropy()), TOWN)
+        utility(real, one.learn(real, SystemEntropy()).draw(50_000, SystemEntropy()), TOWN)
         for one in models
     )
     assert ours.ranges < plain.ranges / 2
@@ -109,7 +108,7 @@ def test_by_speed_is_ahead_of_one_level_on_a_hundred_thousand_paths(epsilon: str
 
 @pytest.mark.slow
 def test_a_million_points_take_less_than_a_minute_through_the_vault() -> None:
-    paths = made_up(45_000)
+    paths = generated_paths(45_000)
     wide = Bounds(0, 16_000, 1)
     columns = (
         Column("trip", Kind.INTEGER, nullable=False),

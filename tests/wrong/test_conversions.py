@@ -17,7 +17,7 @@ from tests.registry.tables import LAYOUTS, Relation
 from sfumato.methods.itemsets import ratings
 from sfumato.methods.itemsets.baskets import held_items
 from sfumato.methods.itemsets.ratings import RatingScale
-from sfumato.methods.trajectory import point_reader
+from sfumato.methods.trajectory import paths as point_reader
 
 if TYPE_CHECKING:
     from tests.registry.tables import Form
@@ -55,7 +55,7 @@ def test_places_that_arrow_converts_are_caught(monkeypatch: pytest.MonkeyPatch) 
     cell = cell_of("publish visits", forms.TRIPS)
     assert findings_of_extremes(cell) == []
     monkeypatch.setattr(point_reader, "kept_rows", without_casts)
-    monkeypatch.setattr(point_reader, "reals", cast_by_arrow)
+    monkeypatch.setattr(point_reader, "to_float64", cast_by_arrow)
     assert findings_of_extremes(cell)[0].startswith("outcome: answer, on the neighbour")
 
 

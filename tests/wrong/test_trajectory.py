@@ -13,10 +13,9 @@ from tests.fixtures.trajectory import loss
 from sfumato.data.counting.contribution import FULL_WEIGHT
 from sfumato.data.schema.unit import Entity
 from sfumato.methods.trajectory import dpt, measurement
-from sfumato.methods.trajectory.cells import Box
+from sfumato.methods.trajectory.cells import Box, ReferenceSystems
 from sfumato.methods.trajectory.measurement import PathCost
 from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
@@ -89,7 +88,7 @@ def test_a_selection_by_exact_speeds_is_found(monkeypatch: pytest.MonkeyPatch) -
         told, _ = systems.assign(start, end, tuple(range(len(systems.systems))))
         return np.bincount(told, minlength=len(systems.systems)).astype(np.float64)
 
-    monkeypatch.setattr(dpt, "measured_speeds", exact)
+    monkeypatch.setattr(dpt, "measure_speeds", exact)
     assert loss(right.learn, hurried(), monkeypatch) > 1
 
 

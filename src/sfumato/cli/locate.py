@@ -30,7 +30,7 @@ def locate(
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\
             --epsilon-per-metre 0.01 -o moved.csv
     """
-    from sfumato.methods.trajectory.locate import located
+    from sfumato.methods.trajectory.location import located
     from sfumato.release.files_in_use import source_files
     from sfumato.release.output import Output, check_outputs
 

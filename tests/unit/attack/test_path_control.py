@@ -10,7 +10,7 @@ import pytest
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.schema import Schema
 from sfumato.errors import ParameterError
-from sfumato.methods.trajectory.generate import made_up
+from sfumato.methods.trajectory.generate import generated_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ MANY = 400
 
 def points(first: int, *, many: int = MANY, people: int = 0) -> dict[str, Any]:
     """Paths by their numbers, of people who are numbered from another number on."""
-    paths = made_up(many, first=first)
+    paths = generated_paths(many, first=first)
     told = (people + paths.path_of, paths.times.astype(np.int64), paths.x, paths.y)
     return dict(zip(("person", "time", "lon", "lat"), told, strict=True))
 

@@ -132,9 +132,9 @@ def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
     compared = {column.name for column in stranger.columns}
     if form.path not in held or not compared.issuperset((form.time, form.x, form.y)):
         return None
-    from sfumato.methods.trajectory.evaluate import compared_paths
+    from sfumato.methods.trajectory.utility import compare_paths
 
-    comparison = compared_paths(people.engine, stranger.engine, people.schema, form)
+    comparison = compare_paths(people.engine, stranger.engine, people.schema, form)
     if comparison is None:
         return None
     figures, path_counts, (original, synthetic) = comparison

@@ -13,7 +13,7 @@ from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Points, Schema
 from sfumato.data.schema.unit import Entity
-from sfumato.methods.trajectory.generate import made_up
+from sfumato.methods.trajectory.generate import generated_paths
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Paragraph
 from sfumato.report.points import Point, draw_lines
@@ -75,7 +75,7 @@ def section(town: Town) -> list[Block]:
 
 def _walks(first: int) -> pa.Table:
     """Some of the walks in a town that does not exist; the same in every run."""
-    paths = made_up(2 * _PATHS)
+    paths = generated_paths(2 * _PATHS)
     mine = (paths.path_of >= first) & (paths.path_of < first + _PATHS)
     columns = {"time": paths.times, "lon": paths.x, "lat": paths.y}
     whole = {name: np.rint(values[mine]).astype(np.int64) for name, values in columns.items()}

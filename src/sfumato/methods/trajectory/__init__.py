@@ -1,1 +1,1 @@
-"""Paths of people: private models of them, made-up twins, and how well a twin does their work."""
+"""Trajectories: private models, synthetic trajectories, and the utility of these."""

@@ -1,4 +1,4 @@
-"""In the manner of AdaTrace, which is simpler: a grid by density, a chain, trips, lengths."""
+"""A model of trajectories after AdaTrace: a density grid, a Markov chain, trips and lengths."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.methods.trajectory.cells import Box, Squares
-from sfumato.methods.trajectory.ends import (
+from sfumato.methods.trajectory.measurement import (
     Lengths,
-    among,
+    Measuring,
+    PathCost,
     distance_classes,
-    measured_lengths,
-    picked,
-    settled,
+    draw_indices,
+    draw_per_row,
+    measure_lengths,
+    nonnegative_counts,
 )
-from sfumato.methods.trajectory.measurement import Measuring, PathCost
 from sfumato.methods.trajectory.paths import Paths
 from sfumato.methods.trajectory.walks import uniform
 
@@ -26,24 +27,27 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# Of the paper; they add up to 1.
+# The shares of the charge. The paper's allocation; they add up to 1.
 SHARES = {
     "grid": Fraction(5, 100),
     "moves": Fraction(35, 100),
     "trips": Fraction(50, 100),
     "lengths": Fraction(10, 100),
 }
+# The coarse grid has _FIRST x _FIRST cells, each of which is cut into up to _MOST_PARTS squared.
 _FIRST = 6
 _MOST_PARTS = 3
+# Keeps probabilities above 0, so that every draw is defined.
 _LEAST = 1e-12
+# How many paths take a step together: bounds the memory of their weights.
 _AT_ONCE = 1 << 13
-# Beyond so many steps left, where a path must end says no more of the next step.
+# With more steps left than this, the end of a path says nothing about its next step.
 _FARTHEST = 24
 
 
 @dataclass(frozen=True)
 class DensityGrid:
-    """Cells of a coarse grid, each cut into equal parts, more where more is; from noise alone."""
+    """Coarse cells, each cut into equal parts, more where the noisy density is higher."""
 
     coarse: Squares
     divisions: IntArray
@@ -77,7 +81,7 @@ class DensityGrid:
         return np.asarray(self.first[cell] + north * divisions + east)
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
-        """Points of cells, by uniform numbers."""
+        """Points within cells, from uniform numbers."""
         coarse = np.searchsorted(self.first, cells, side="right") - 1
         divisions = self.divisions[coarse]
         north, east = np.divmod(cells - self.first[coarse], divisions)
@@ -94,7 +98,7 @@ class DensityGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaTrace:
-    """Learn a grid that is finer where more is, moves between its cells, trips and lengths.
+    """Learn an adaptive grid, moves between its cells, trips and lengths.
 
     *Guarantee*: the price in full, for the four tables measured; the grid is cut by noisy density.
     *Sensitivity*: a person's points, moves and paths weigh no more than their caps in any table.
@@ -113,7 +117,7 @@ class AdaTrace:
     trips: int = 1
 
     def learn(self, paths: Paths, entropy: Entropy) -> AdaTraceModel:
-        """Measure: the only step that sees paths."""
+        """Measure all tables. No other step reads the paths."""
         measuring, of_points = Measuring(self.cost, entropy), paths.owners[paths.path_of]
         grid = self._grid(measuring, paths, of_points)
         cells, steps, size = grid.locate(paths.x, paths.y), paths.steps, grid.size
@@ -124,20 +128,21 @@ class AdaTrace:
         trips = measuring.table(
             start * size + end, size**2, paths.owners, SHARES["trips"], cap=self.trips
         )
-        lengths = measured_lengths(
+        lengths = measure_lengths(
             measuring, paths.lengths, distance_classes(grid.centres, start, end), paths.owners,
             SHARES["lengths"], most=self.most, cap=self.trips,
         )  # fmt: skip
-        chain = np.maximum(settled(moves), 0).reshape(size, size) + _LEAST
+        chain = np.maximum(nonnegative_counts(moves), 0).reshape(size, size) + _LEAST
         return AdaTraceModel(
-            self, grid, chain / chain.sum(axis=1, keepdims=True), settled(trips), lengths
+            self, grid, chain / chain.sum(axis=1, keepdims=True), nonnegative_counts(trips), lengths
         )
 
     def _grid(self, measuring: Measuring, paths: Paths, owners: IntArray) -> DensityGrid:
-        """Cut cells by what noise left of their density; a part should outweigh later noise."""
+        """Cut coarse cells by noisy density, so that each part outweighs the noise of moves."""
         coarse = Squares.of(self.box, _FIRST, _FIRST)
         cells = coarse.locate(paths.x, paths.y)
         density = measuring.table(cells, coarse.size, owners, SHARES["grid"])
+        # A part should hold about 30 standard deviations of the noise of a move.
         worth = 30 * self.cost.stddev(SHARES["moves"])
         divisions = np.sqrt(np.maximum(density, 0) / worth).astype(np.int64)
         return DensityGrid(coarse, np.clip(divisions, 1, _MOST_PARTS))
@@ -145,7 +150,7 @@ class AdaTrace:
 
 @dataclass(frozen=True)
 class AdaTraceModel:
-    """Its noisy tables, from which a twin of any size is drawn."""
+    """The noisy tables, from which any number of paths is drawn."""
 
     of: AdaTrace
     grid: DensityGrid
@@ -155,17 +160,18 @@ class AdaTraceModel:
 
     @property
     def people(self) -> float:
-        """How many there are, about."""
+        """The noisy number of paths."""
         return float(self.lengths.counts.sum())
 
-    def drawn(self, count: int, entropy: Entropy) -> Paths:
-        """So many paths, each of a person of its own."""
+    def draw(self, count: int, entropy: Entropy) -> Paths:
+        """Draw `count` paths, each of its own person."""
         size = self.grid.size
-        pair = among(self.trips + _LEAST, uniform(count, entropy))
+        pair = draw_indices(self.trips + _LEAST, uniform(count, entropy))
         start, end = np.divmod(pair, size)
-        lengths = self.lengths.drawn(
+        lengths = self.lengths.draw(
             distance_classes(self.grid.centres, start, end), uniform(count, entropy)
         )
+        # reaching[n][a, b]: the probability to be in b after n steps from a.
         reaching = [np.eye(size)]
         for _ in range(_FARTHEST):
             reaching.append(self.chain @ reaching[-1])
@@ -178,13 +184,14 @@ class AdaTraceModel:
                 for low in range(0, len(alive), _AT_ONCE):
                     own = alive[low : low + _AT_ONCE]
                     moves = self.chain[cells[own, step - 1]]
+                    # Bayes: the next cell, given the current one and the end of the path.
                     weights = moves * reaching[remaining][:, end[own]].T + _LEAST * moves
-                    cells[own, step] = picked(weights, uniform(len(own), entropy))[0]
+                    cells[own, step] = draw_per_row(weights, uniform(len(own), entropy))[0]
         path = np.repeat(np.arange(count), lengths)
         number = np.arange(len(path)) - (np.cumsum(lengths) - lengths)[path]
         drawn = uniform(2 * len(path), entropy).reshape(-1, 2)
         points = self.grid.within(cells[path, number], drawn)
         wide = self.of.last_time - self.of.first_time
-        begun = self.of.first_time + wide * uniform(count, entropy)
-        times = begun[path] + self.of.every * number
+        start_times = self.of.first_time + wide * uniform(count, entropy)
+        times = start_times[path] + self.of.every * number
         return Paths(np.arange(count), lengths, times, *points.T)

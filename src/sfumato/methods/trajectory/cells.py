@@ -28,7 +28,7 @@ class Box(NamedTuple):
     north: float
 
     def inside(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Points brought to the edge where they lie beyond it."""
+        """Points clipped to the box."""
         return np.clip(x, self.west, self.east), np.clip(y, self.south, self.north)
 
 
@@ -42,30 +42,31 @@ class CellSystem(Protocol):
 
     @property
     def centres(self) -> FloatArray:
-        """The middle of each, (cells, 2)."""
+        """The centre of each cell, (cells, 2)."""
         ...
 
     @property
     def neighbours(self) -> IntArray:
-        """(cells, moves): where each move leads, the same direction in every line; -1 is nowhere.
+        """(cells, moves): the target of each move, or -1. A move has one direction in all cells.
 
-        The first move is to stay.
+        Move 0 stays.
         """
         ...
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
-        """Points of cells, (points, 2), by uniform numbers, (points, 2)."""
+        """Points within cells, (points, 2), from uniform numbers, (points, 2)."""
         ...
 
 
+# The moves to a cell itself, first, and to the eight around it.
 _AROUND = sorted(
-    ((east, north) for east in (-1, 0, 1) for north in (-1, 0, 1)), key=lambda one: one != (0, 0)
+    ((east, north) for east in (-1, 0, 1) for north in (-1, 0, 1)), key=lambda move: move != (0, 0)
 )
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Rectangles, all of one shape, numbered from the south-west corner row by row."""
+    """Equal rectangles, numbered from the south-west corner row by row."""
 
     box: Box
     across: int
@@ -75,7 +76,7 @@ class Squares:
 
     @classmethod
     def of(cls, box: Box, across: int, up: int) -> Squares:
-        """As many as are told, which together are the box."""
+        """Cut the box into `across` times `up` cells."""
         return cls(box, across, up, (box.east - box.west) / across, (box.north - box.south) / up)
 
     @property
@@ -122,7 +123,7 @@ class Squares:
         return np.asarray(self.centres[cells] + (drawn - 0.5) * shape)
 
     def halved(self) -> tuple[Squares, IntArray]:
-        """Cells twice as wide and high, and which of them holds each cell of this one."""
+        """Cells twice as wide and high, and the one that holds each cell of this system."""
         across, up = (self.across + 1) // 2, (self.up + 1) // 2
         wider = Squares(self.box, across, up, 2 * self.width, 2 * self.height)
         north, east = np.divmod(np.arange(self.size), self.across)
@@ -196,7 +197,7 @@ class Hexagons:
         return neighbours_of_cell
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:
-        """Points of cells: of the triangles between the middle and a side, all as likely."""
+        """Points within cells: uniform in a triangle of the centre and a random side."""
         h3 = _h3()
         corners = np.full((self.size, 6, 2), np.nan)
         for number, name in enumerate(self.names):
@@ -210,7 +211,7 @@ class Hexagons:
         return np.asarray(middle + reach * (first + along[:, None] * (second - first) - middle))
 
     def parents(self) -> tuple[Hexagons, IntArray]:
-        """The cells one resolution up, and which of them each cell of this one belongs to."""
+        """The cells of the next coarser resolution, and the parent of each cell."""
         h3 = _h3()
         up = h3.get_resolution(self.names[0]) - 1
         parent_names = np.array(
@@ -222,7 +223,7 @@ class Hexagons:
 
 @dataclass(frozen=True)
 class SingleCell:
-    """One cell that is everything: the last resort of a step that no other cells can tell."""
+    """One cell that covers everything, so that every step can be expressed in some system."""
 
     below: CellSystem
 
@@ -239,7 +240,7 @@ class SingleCell:
         return np.zeros((1, 1), dtype=np.int64)
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:  # noqa: ARG002  there is but one
-        """Points of the cells below, each cell as likely."""
+        """Points of the cells below, uniform over these cells."""
         chosen = (drawn[:, 0] * self.below.size).astype(np.int64)
         within_cell = np.stack([drawn[:, 0] * self.below.size - chosen, drawn[:, 1]], axis=1)
         return self.below.within(chosen, within_cell)
@@ -255,3 +256,97 @@ def _h3() -> Any:
             "leave out hexagons, which takes squares.",
         ) from None
     return basic_int
+
+
+# Hierarchical reference systems: cells for each speed, the finest for the slowest.
+#
+# A step from one point to the next is told at the finest cells in which it leads no farther than
+# to a neighbour. So slow steps are told precisely and fast ones coarsely, each with few moves to
+# choose from: nine among squares, seven among hexagons.
+
+
+# So many cells across are all neighbours of each other.
+_COARSEST = 2
+
+
+@dataclass(frozen=True)
+class ReferenceSystems:
+    """Systems of cells from the finest to the coarsest. A coarser cell consists of finer ones."""
+
+    box: Box
+    systems: tuple[CellSystem, ...]
+    above: tuple[IntArray, ...]
+    """For each system, the cell of it that holds each of the finest cells."""
+
+    @classmethod
+    def squares(cls, box: Box, finest: int) -> ReferenceSystems:
+        """Squares, `finest` of them along the longer side of the box, then doubled in size."""
+        wide, high = box.east - box.west, box.north - box.south
+        across = finest if wide >= high else max(round(finest * wide / high), 1)
+        up = finest if high >= wide else max(round(finest * high / wide), 1)
+        grid = Squares.of(box, across, up)
+        systems: list[CellSystem] = [grid]
+        above = [np.arange(grid.size)]
+        while max(grid.across, grid.up) > _COARSEST:
+            grid, belongs = grid.halved()
+            systems.append(grid)
+            above.append(belongs[above[-1]])
+        return cls(box, tuple(systems), tuple(above))
+
+    @classmethod
+    def hexagons(cls, box: Box, resolution: int, levels: int = 4) -> ReferenceSystems:
+        """Hexagons of H3, their parents, and one cell that covers everything."""
+        grid = Hexagons.of(box, resolution)
+        systems: list[CellSystem] = [grid]
+        above = [np.arange(grid.size)]
+        for _ in range(min(levels - 1, resolution)):
+            if grid.size <= 1:
+                break
+            grid, belongs = grid.parents()
+            systems.append(grid)
+            above.append(belongs[above[-1]])
+        systems.append(SingleCell(systems[0]))
+        above.append(np.zeros(systems[0].size, dtype=np.int64))
+        return cls(box, tuple(systems), tuple(above))
+
+    def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
+        """The finest cell of each point."""
+        finest = self.systems[0]
+        if isinstance(finest, Hexagons):
+            return finest.locate(x, y, self.box)
+        assert isinstance(finest, Squares)
+        return finest.locate(x, y)
+
+    def assign(
+        self, start: IntArray, end: IntArray, chosen: tuple[int, ...]
+    ) -> tuple[IntArray, IntArray]:
+        """The finest chosen system that can express each step, as an index, and the move in it."""
+        system = np.full(len(start), len(chosen) - 1, dtype=np.int64)
+        move = np.zeros(len(start), dtype=np.int64)
+        open_ = np.arange(len(start))
+        for index, number in enumerate(chosen):
+            belongs = self.above[number]
+            around = self.systems[number].neighbours[belongs[start[open_]]]
+            hit = around == belongs[end[open_]][:, None]
+            is_told = hit.any(axis=1)
+            system[open_[is_told]] = index
+            move[open_[is_told]] = hit[is_told].argmax(axis=1)
+            open_ = open_[~is_told]
+        return system, move
+
+    def fine_cells(self, number: int) -> IntArray:
+        """How many of the finest cells each cell of a system has."""
+        return np.bincount(self.above[number], minlength=self.systems[number].size)
+
+    @property
+    def headings(self) -> int:
+        """The number of headings: the moves of the finest system, with 0 for none."""
+        return int(self.systems[0].neighbours.shape[1])
+
+    @cached_property
+    def side(self) -> float:
+        """The distance between the centres of two neighbouring finest cells."""
+        grid = self.systems[0]
+        cell, move = np.argwhere(grid.neighbours[:, 1:] >= 0)[0]
+        neighbour = grid.neighbours[cell, 1 + move]
+        return float(np.hypot(*(grid.centres[cell] - grid.centres[neighbour])))

@@ -1,8 +1,8 @@
-"""Counts of paths that are published: from where to where, who was where, and how long they are.
+"""Published counts of trajectories: trips between cells, visitors of cells, and lengths.
 
-A person's items (trips, cells visited) count in full up to a cap and less beyond it, as in models
-of paths (`measuring`): the weights are set before anything is counted, over all of a person's items
-together, not path by path. Decision `trajectories`.
+A person's items (trips, visited cells, paths) count in full up to a cap and with less weight beyond
+it (`measurement`). Weights are computed over all items of a person together, not path by path,
+before anything is counted. Decision `trajectories`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sfumato.data.schema.unit import Sensitivity, count_sensitivity, people_sens
 from sfumato.methods.options import whole
 from sfumato.methods.trajectory import measurement
 from sfumato.methods.trajectory.cells import Squares
-from sfumato.methods.trajectory.ends import length_edges
-from sfumato.methods.trajectory.point_reader import read_paths
+from sfumato.methods.trajectory.measurement import length_edges
+from sfumato.methods.trajectory.paths import read_paths
 from sfumato.methods.trajectory.synthesize import declared_box, points_of
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -40,7 +40,7 @@ _MOST_ACROSS = {"trips": 16, "visits": 256}
 
 @dataclass(frozen=True, kw_only=True)
 class PathCounts:
-    """Noisy counts of one kind of items of paths, each in one of publicly known groups.
+    """Noisy counts of one kind of items of paths, by publicly known groups.
 
     *Guarantee*: the price in full, for people as the unit declares them.
     *Sensitivity*: a person's items weigh at most `cap` together and one in each group: L1 cap, L2
@@ -62,22 +62,22 @@ class PathCounts:
 
     @cached_property
     def grid(self) -> Squares:
-        """The cells that places are told by."""
+        """The cells of the map."""
         return Squares.of(declared_box(self.request.schema, self.form), self.cells, self.cells)
 
     @property
     def form(self) -> Any:
-        """Which columns hold what."""
+        """The columns of points."""
         return self.request.form
 
     @cached_property
     def edges(self) -> IntArray:
-        """The shortest path of each group of lengths."""
+        """The least length of each group of lengths."""
         return length_edges(self.request.unit.max_rows)
 
     @cached_property
     def noise(self) -> Noise:
-        """In whole parts of an item, the smaller of those that the price pays for."""
+        """The noise in units of 1 / FULL_WEIGHT items: the smaller of those the price pays for."""
         unit = self.request.unit.bounded(self.cap)
         # A cell counts once a person; trips and lengths may all be in one group.
         bounds = people_sensitivity if self.kind == "visits" else count_sensitivity
@@ -95,7 +95,7 @@ class PathCounts:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The cap, and the grid where there is one."""
+        """The cap, and the grid or the edges."""
         choices: dict[str, Any] = {"cap": self.cap}
         if self.kind == "lengths":
             return {**choices, "edges": self.edges.tolist()}
@@ -103,7 +103,7 @@ class PathCounts:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far a count is off."""
+        """The standard deviation and the 95 % bound of a count."""
         noise = self.noise
         return {
             "count": {"sd": noise.stddev / FULL_WEIGHT, "bound95": noise.bound(0.05) / FULL_WEIGHT}
@@ -111,7 +111,7 @@ class PathCounts:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows."""
         return {self.kind: self._table(np.zeros(self._groups)).slice(0, 0)}
 
     @property
@@ -121,18 +121,18 @@ class PathCounts:
         return self.grid.size ** (2 if self.kind == "trips" else 1)
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Read paths, bounded by person, and count them with noise."""
-        exact = self.counted(read_paths(rows, self.form))
+        """Read paths with a bound per person and count them with noise."""
+        exact = self.exact_counts(read_paths(rows, self.form))
         noisy = self.noise.sample(exact, entropy).astype(np.float64) / FULL_WEIGHT
         return {self.kind: self._table(np.round(noisy, 3))}
 
-    def counted(self, paths: Paths) -> IntArray:
-        """The exact counts, in whole parts of an item: what noise is added to."""
+    def exact_counts(self, paths: Paths) -> IntArray:
+        """The exact counts in units of 1 / FULL_WEIGHT items, to which noise is added."""
         groups, owners = self._items(paths)
         return measurement.summed(groups, self._groups, measurement.weights(owners, self.cap))
 
     def _items(self, paths: Paths) -> tuple[IntArray, IntArray]:
-        """The group of each item, and whose it is."""
+        """The group and the owner of each item."""
         if self.kind == "lengths":
             most = np.minimum(paths.lengths, self.request.unit.max_rows)
             return np.searchsorted(self.edges, most, side="right") - 1, paths.owners

@@ -4,24 +4,95 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.ends import distance_classes, measured_lengths, settled
-from sfumato.methods.trajectory.measurement import Measuring, PathCost
-from sfumato.methods.trajectory.prefix_tree import measured_trees, steps_of
-from sfumato.methods.trajectory.pruning import density
-from sfumato.methods.trajectory.sampling import PathModel, begun
-from sfumato.methods.trajectory.selection import best_systems, measured_speeds
-from sfumato.methods.trajectory.speeds import CLASSES, following, pace_classes, paced
+from sfumato.methods.trajectory.measurement import (
+    Measuring,
+    PathCost,
+    distance_classes,
+    measure_lengths,
+    nonnegative_counts,
+)
+from sfumato.methods.trajectory.prefix_tree import assign_steps, density, measure_trees
+from sfumato.methods.trajectory.walks import (
+    CLASSES,
+    PathModel,
+    pace_classes,
+    pace_numbers,
+    pace_transitions,
+    start_hours,
+)
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
+    from sfumato.methods.trajectory.cells import ReferenceSystems
     from sfumato.methods.trajectory.paths import Paths
     from sfumato.methods.trajectory.prefix_tree import PrefixTree, Steps
-    from sfumato.methods.trajectory.reference_systems import ReferenceSystems
     from sfumato.privacy.noise.entropy import Entropy
+
+
+# Private model selection: which reference systems tell paths best, for what noise leaves of them.
+#
+# A fine system tells steps precisely, but shares them among many cells, each with its noise. What
+# is measured for the choice is how many steps each system would tell, one small table for a share
+# of the price of its own; the choice follows from that and from public facts. Decision
+# `trajectories`.
+
+
+# The error of a step, in sides of its cell, if noise alone decides its move.
+_WANDERING = 0.5
+
+
+def measure_speeds(
+    measuring: Measuring,
+    systems: ReferenceSystems,
+    start: IntArray,
+    end: IntArray,
+    owners: IntArray,
+    share: Fraction,
+    cap: int,
+) -> FloatArray:
+    """Measure how many steps each system would express if all were chosen; never negative."""
+    everything = tuple(range(len(systems.systems)))
+    system, _ = systems.assign(start, end, everything)
+    return np.maximum(measuring.table(system, len(everything), owners, share, cap=cap), 0)
+
+
+def choose_systems(systems: ReferenceSystems, speeds: FloatArray, stddev: float) -> tuple[int, ...]:
+    """The set of systems with the least expected error of steps; the coarsest is always in it.
+
+    A step is off by about one side of its cell, and by more if noise of standard deviation
+    `stddev` in each count hides it. Reads noisy counts alone.
+    """
+    last = len(systems.systems) - 1
+    candidates = [
+        (*subset, last) for size in range(last + 1) for subset in combinations(range(last), size)
+    ]
+    return min(
+        candidates, key=lambda candidate: _expected_error(systems, candidate, speeds, stddev)
+    )
+
+
+def _expected_error(
+    systems: ReferenceSystems,
+    chosen: tuple[int, ...],
+    speeds: FloatArray,
+    stddev: float,
+) -> float:
+    off, finest = 0.0, 0
+    for number in chosen:
+        grid = systems.systems[number]
+        steps = float(speeds[finest : number + 1].sum())
+        finest = number + 1
+        side = (len(systems.above[0]) / grid.size) ** 0.5  # in sides of the finest
+        counts = grid.size * grid.neighbours.shape[1]
+        drowned = min(steps, counts * stddev)
+        # One more system costs its own noise, so one that tells next to nothing is left out.
+        off += side * (steps + _WANDERING * drowned + grid.neighbours.shape[1] * stddev)
+    return off
 
 
 # What each table takes of the price; they add up to 1.
@@ -60,24 +131,24 @@ class DPT:
     first_time: float
     last_time: float
     steps: int = 1
-    """How many steps of a person count in full."""
+    """The number of a person's steps that count in full."""
     trips: int = 1
-    """How many paths of a person count in full."""
+    """The number of a person's paths that count in full."""
 
     def learn(self, paths: Paths, entropy: Entropy) -> PathModel:
-        """Choose and measure: the only step that sees paths."""
+        """Choose systems and measure all tables. No other step reads the paths."""
         measuring = Measuring(self.cost, entropy)
         systems, cap = self.systems, self.steps
         finest = systems.locate(paths.x, paths.y)
         of_points, steps = paths.owners[paths.path_of], paths.steps
         share = SHARES["trees"] / 3
-        speeds = measured_speeds(
+        speeds = measure_speeds(
             measuring, systems, finest[steps], finest[steps + 1], of_points[steps],
             SHARES["selection"], cap,
         )  # fmt: skip
-        chosen = best_systems(systems, speeds, self.cost.stddev(share, cap))
-        tree_steps = steps_of(systems, chosen, finest, steps, of_points)
-        trees, deviations = measured_trees(
+        chosen = choose_systems(systems, speeds, self.cost.stddev(share, cap))
+        tree_steps = assign_steps(systems, chosen, finest, steps, of_points)
+        trees, deviations = measure_trees(
             measuring, systems, chosen, tree_steps, SHARES["trees"], cap
         )
         moves = [systems.systems[system].neighbours.shape[1] for system in chosen]
@@ -90,15 +161,15 @@ class DPT:
             SHARES["turns"], cap=cap,
         )  # fmt: skip
         pairs = self._pair_system(float(speeds.sum()) / cap)
-        paces = self._paces(measuring, paths, finest, tree_steps, len(chosen), pairs)
+        paces = self._measure_paces(measuring, paths, finest, tree_steps, len(chosen), pairs)
         visits = density(measuring, systems, chosen, finest, of_points, SHARES["visits"], cap=cap)
-        return self._with_ends(
+        return self._measure_ends(
             measuring, paths, finest,
             StepModel(chosen, trees, deviations, _turn_tables(turn, begin, moves, systems.headings),
                       paces, visits, pairs),
         )  # fmt: skip
 
-    def _paces(
+    def _measure_paces(
         self,
         measuring: Measuring,
         paths: Paths,
@@ -107,14 +178,17 @@ class DPT:
         system_count: int,
         pairs: int,
     ) -> FloatArray:
-        """Which pace follows which, by how fast a path must be."""
+        """Measure which pace follows which, by the class of speed that a path needs."""
         belongs = self.systems.above[pairs][finest]
         last = paths.first + paths.lengths - 1
         fast = pace_classes(
             self.systems.systems[pairs], belongs[paths.first], belongs[last],
             np.minimum(paths.lengths, self.most), self.systems.side,
         )  # fmt: skip
-        classes, pace = fast[paths.path_of[paths.steps]], paced(tree_steps.system, tree_steps.move)
+        classes, pace = (
+            fast[paths.path_of[paths.steps]],
+            pace_numbers(tree_steps.system, tree_steps.move),
+        )
         before = np.full(len(pace), 2 * system_count)
         follows = tree_steps.previous < system_count
         before[follows] = pace[np.flatnonzero(follows) - 1]
@@ -124,9 +198,11 @@ class DPT:
             SHARES["paces"], cap=self.steps,
         )  # fmt: skip
         stddev = self.cost.stddev(SHARES["paces"], self.steps)
-        return following(counts.reshape(CLASSES, 2 * system_count + 1, 2 * system_count), stddev)
+        return pace_transitions(
+            counts.reshape(CLASSES, 2 * system_count + 1, 2 * system_count), stddev
+        )
 
-    def _with_ends(
+    def _measure_ends(
         self, measuring: Measuring, paths: Paths, finest: IntArray, known: StepModel
     ) -> PathModel:
         systems = self.systems
@@ -144,23 +220,23 @@ class DPT:
             belongs[origins] * grid.size + belongs[ends], grid.size**2, paths.owners,
             SHARES["trips"], cap=self.trips,
         )  # fmt: skip
-        lengths = measured_lengths(
+        lengths = measure_lengths(
             measuring, paths.lengths,
             distance_classes(grid.centres, belongs[origins], belongs[ends]),
             paths.owners, SHARES["lengths"], most=self.most, cap=self.trips,
         )  # fmt: skip
-        hours = begun(
+        hours = start_hours(
             measuring, paths, self.first_time, self.last_time, SHARES["hours"], self.trips
         )
         return PathModel(
             systems, known.chosen, known.trees, known.deviations, known.turns, known.paces,
-            known.visits, starts, finish, pairs, settled(trips).reshape(grid.size, grid.size),
-            lengths, hours, self.first_time, (self.last_time - self.first_time) / len(hours),
-            self.every,
+            known.visits, starts, finish, pairs,
+            nonnegative_counts(trips).reshape(grid.size, grid.size), lengths, hours,
+            self.first_time, (self.last_time - self.first_time) / len(hours), self.every,
         )  # fmt: skip
 
     def _pair_system(self, people: float) -> int:
-        """The finest system whose pairs of cells stand out of their noise, for so many people."""
+        """The finest system whose pairs of cells stand out from their noise."""
         stddev = self.cost.stddev(SHARES["trips"], self.trips)
         worth = [
             number
@@ -171,11 +247,12 @@ class DPT:
 
 
 MOST_ENDS = 1 << 10
+"""The most cells of a system whose pairs are counted as trips: 2^20 pairs."""
 
 
 @dataclass(frozen=True)
 class StepModel:
-    """What was measured of steps."""
+    """The noisy tables of steps."""
 
     chosen: tuple[int, ...]
     trees: list[PrefixTree]

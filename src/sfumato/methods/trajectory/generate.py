@@ -1,4 +1,4 @@
-"""Made-up paths through made-up towns, as a fixed function of their numbers: about nobody.
+"""Generated paths through invented towns, a fixed function of their numbers; they show nobody.
 
 Homes lie in a few quarters; people walk, cycle or drive to places of work and of leisure. Drivers
 go by one of two avenues, or through the centre of a town of rays, at a speed of their own; walkers
@@ -66,7 +66,7 @@ _MOST = 48
 _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
-def made_up(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
+def generated_paths(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
     """So many paths, each of a person of its own."""
     number = np.arange(first, first + count, dtype=np.uint64) + np.uint64(town.number << 32)
     quarter = (_uniform(number, 0) ** 1.4 * 5).astype(np.int64)
@@ -94,9 +94,9 @@ def made_up(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
     at = corners[path, leg] * (1 - share) + corners[path, leg + 1] * share
     point = number[path] * np.uint64(64) + step.astype(np.uint64)
     at = at + 25 * np.stack([_bell(point, 9), _bell(point, 10)], axis=1)
-    begun = np.where(back, 17, 8) * 3600 + 3600 * _bell(number, 11)
+    start_times = np.where(back, 17, 8) * 3600 + 3600 * _bell(number, 11)
     x, y = TOWN.inside(*at.T)
-    times = np.floor(np.clip(begun, 0, 82_800)[path] + EVERY * step)
+    times = np.floor(np.clip(start_times, 0, 82_800)[path] + EVERY * step)
     return Paths(np.arange(count, dtype=np.int64), lengths, times, x, y)
 
 

@@ -1,4 +1,4 @@
-"""The plain model that others are measured by: one grid, one Markov chain, one end."""
+"""The baseline model of trajectories: one grid and one Markov chain."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.ends import among
-from sfumato.methods.trajectory.measurement import Measuring, PathCost
+from sfumato.methods.trajectory.measurement import Measuring, PathCost, draw_indices
 from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.sampling import begun
-from sfumato.methods.trajectory.walks import uniform
+from sfumato.methods.trajectory.walks import start_hours, uniform
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
@@ -26,7 +24,7 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class OneLevel:
-    """Learn how often each cell of one grid follows each, or a path ends there.
+    """Learn how often each cell of a grid follows another, or ends a path.
 
     *Guarantee*: the price in full, for the three tables measured.
     *Sensitivity*: a person's moves, each path's end among them, weigh one item together.
@@ -43,7 +41,7 @@ class OneLevel:
     last_time: float
 
     def learn(self, paths: Paths, entropy: Entropy) -> OneLevelModel:
-        """Measure: the only step that sees paths."""
+        """Measure the three tables. No other step reads the paths."""
         measuring, size = Measuring(self.cost, entropy), self.grid.size
         cells = self.grid.locate(paths.x, paths.y)
         after = np.full(len(cells), size)
@@ -53,7 +51,7 @@ class OneLevel:
             cells * (size + 1) + after, size * (size + 1), owners, SHARES["moves"]
         )
         starts = measuring.table(cells[paths.first], size, paths.owners, SHARES["starts"])
-        hours = begun(measuring, paths, self.first_time, self.last_time, SHARES["hours"], 1)
+        hours = start_hours(measuring, paths, self.first_time, self.last_time, SHARES["hours"], 1)
         return OneLevelModel(
             self,
             np.maximum(moves, 0).reshape(size, size + 1),
@@ -64,7 +62,7 @@ class OneLevel:
 
 @dataclass(frozen=True)
 class OneLevelModel:
-    """Its noisy counts, from which a twin of any size is drawn."""
+    """The noisy counts, from which any number of paths is drawn."""
 
     of: OneLevel
     moves: FloatArray
@@ -73,16 +71,16 @@ class OneLevelModel:
 
     @property
     def people(self) -> float:
-        """How many there are, about."""
+        """The noisy number of paths."""
         return float(self.starts.sum())
 
-    def drawn(self, count: int, entropy: Entropy) -> Paths:
-        """So many paths, each of a person of its own."""
+    def draw(self, count: int, entropy: Entropy) -> Paths:
+        """Draw `count` paths, each of its own person."""
         grid = self.of.grid
         ends = np.cumsum(self.moves + _LEAST, axis=1)
         ladder = (ends / ends[:, -1:] + np.arange(grid.size)[:, None]).ravel()
         cells = np.full((count, self.of.most), -1, dtype=np.int64)
-        cells[:, 0] = among(self.starts + _LEAST, uniform(count, entropy))
+        cells[:, 0] = draw_indices(self.starts + _LEAST, uniform(count, entropy))
         alive = np.arange(count)
         for step in range(1, self.of.most):
             current = cells[alive, step - 1]
@@ -96,6 +94,6 @@ class OneLevelModel:
         lengths = np.bincount(path, minlength=count)
         points = grid.within(cells[path, number], uniform(2 * len(path), entropy).reshape(-1, 2))
         hour = (self.of.last_time - self.of.first_time) / len(self.hours)
-        start = among(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
+        start = draw_indices(self.hours + _LEAST, uniform(count, entropy)) + uniform(count, entropy)
         times = self.of.first_time + hour * start[path] + self.of.every * number
         return Paths(np.arange(count), lengths, times, *points.T)

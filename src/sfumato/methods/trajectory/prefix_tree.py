@@ -16,12 +16,64 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.trajectory.pruning import outstanding
-
 if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
+    from sfumato.methods.trajectory.cells import ReferenceSystems
     from sfumato.methods.trajectory.measurement import Measuring
-    from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+
+
+# Adaptive pruning: what noise drowns is not looked at closer.
+#
+# Counts are measured from the coarse to the fine, and finer ones only below what stands out of
+# its noise. Which those are is told by noisy counts alone, so it costs nothing besides.
+
+
+# A count is refined if it is more than this many standard deviations above 0. Noise alone passes
+# in about 2 % of cells.
+OUTSTANDING = 2.0
+
+
+def exceeds_noise(counts: FloatArray, stddev: float) -> BoolArray:
+    """Which counts stand out from their noise."""
+    return np.asarray(counts > OUTSTANDING * stddev)
+
+
+def density(
+    measuring: Measuring,
+    systems: ReferenceSystems,
+    chosen: tuple[int, ...],
+    finest: IntArray,
+    owners: IntArray,
+    share: Fraction,
+    *,
+    cap: int = 1,
+) -> FloatArray:
+    """Measure the density of the finest cells, from the coarsest chosen system down.
+
+    Every system takes an equal part of the share. Children of cells that stand out from their
+    noise are measured and scaled to the sum of their parent. The others share it evenly.
+    """
+    system_share, fine = share / len(chosen), len(systems.above[0])
+    stddev = measuring.cost.stddev(system_share, cap)
+    weight, open_ = np.ones(fine), np.ones(fine, dtype=bool)
+    parent = np.zeros(fine, dtype=np.int64)
+    for index, number in enumerate(reversed(chosen)):
+        belongs, size = systems.above[number], systems.systems[number].size
+        asked = np.unique(belongs[open_])
+        noisy = measuring.table(belongs[finest], size, owners, system_share, cap=cap, asked=asked)
+        measured = np.maximum(noisy, 0)[belongs] / systems.fine_cells(number)[belongs]
+        if index == 0:
+            weight = measured
+        else:
+            # Within each refined parent: its own sum, shared in proportion to its children.
+            held, sums = (
+                np.bincount(parent, weights=density_part) for density_part in (weight, measured)
+            )
+            factor = np.divide(held, sums, out=np.zeros_like(held), where=sums > 0)
+            weight = np.where(open_ & (sums > 0)[parent], measured * factor[parent], weight)
+        open_ &= exceeds_noise(noisy, stddev)[belongs]
+        parent = belongs
+    return weight if weight.sum() > 0 else np.ones(fine)
 
 
 # The parts of a tree's share that cells, their moves, and moves after moves take.
@@ -30,28 +82,28 @@ LEVELS = (Fraction(3, 10), Fraction(4, 10), Fraction(3, 10))
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of paths as trees hold them."""
+    """The steps of paths, coded for the trees."""
 
     start: IntArray
-    """The finest cell that each starts from."""
+    """The finest cell that each step starts from."""
     system: IntArray
-    """The place among the chosen systems that tells it."""
+    """The index, among the chosen systems, of the finest one that can express the step."""
     move: IntArray
     heading: IntArray
-    """The last move before that was not to stay, of whichever system; 0 where there was none."""
+    """The last move before that left a cell, in whichever system; 0 if there was none."""
     previous: IntArray
-    """The place of the system of the step before; their number where there was none."""
+    """The system of the step before; the number of systems if there was none."""
     owners: IntArray
 
 
-def steps_of(
+def assign_steps(
     systems: ReferenceSystems,
     chosen: tuple[int, ...],
     finest: IntArray,
     steps: IntArray,
     owners: IntArray,
 ) -> Steps:
-    """Tell every step at the finest of the chosen systems that can; owners are those of points."""
+    """Code each step by the finest chosen system that can express it. Owners are of points."""
     start, end = finest[steps], finest[steps + 1]
     system, move = systems.assign(start, end, chosen)
     follows = np.zeros(len(steps), dtype=bool)
@@ -62,17 +114,17 @@ def steps_of(
 
 
 def headings(move: IntArray, follows: BoolArray) -> IntArray:
-    """Of each step the last move before it, within its path, that was not to stay; or 0."""
+    """For each step, the last move before it in its path that left a cell; or 0."""
     position = np.arange(len(move))
-    begun = np.maximum.accumulate(np.where(follows, 0, position))
+    path_start = np.maximum.accumulate(np.where(follows, 0, position))
     moved = np.maximum.accumulate(np.where(move > 0, position, -1))
     last = np.concatenate([[-1], moved[:-1]]) if len(move) else position
-    return np.where(last >= begun, move[last], 0) if len(move) else position
+    return np.where(last >= path_start, move[last], 0) if len(move) else position
 
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """Noisy counts of one system's moves; what was pruned is 0."""
+    """Noisy counts of the moves of one system. Pruned counts are 0."""
 
     cells: FloatArray
     """(cells,)"""
@@ -82,7 +134,7 @@ class PrefixTree:
     """(cells, headings, moves)"""
 
 
-def measured_trees(
+def measure_trees(
     measuring: Measuring,
     systems: ReferenceSystems,
     chosen: tuple[int, ...],
@@ -90,9 +142,13 @@ def measured_trees(
     share: Fraction,
     cap: int,
 ) -> tuple[list[PrefixTree], tuple[float, float, float]]:
-    """The trees of all chosen systems, level by level, and the deviations of their counts."""
+    """Measure the trees of all chosen systems, level by level.
+
+    Returns the trees and the standard deviations of their three levels. Each level of all trees
+    together is one table in which a step counts once, so each level's share pays for all trees.
+    """
     shares = [share * level_share for level_share in LEVELS]
-    deviations = tuple(measuring.cost.stddev(system, cap) for system in shares)
+    deviations = tuple(measuring.cost.stddev(level_share, cap) for level_share in shares)
     sizes = np.array([systems.systems[system].size for system in chosen])
     moves = np.array([systems.systems[system].neighbours.shape[1] for system in chosen])
     cell = np.zeros(len(steps.start), dtype=np.int64)
@@ -103,7 +159,7 @@ def measured_trees(
 
     first = np.cumsum(sizes) - sizes
     cells = measuring.table(first[own] + cell, int(sizes.sum()), steps.owners, shares[0], cap=cap)
-    worth = outstanding(cells, deviations[0])
+    worth = exceeds_noise(cells, deviations[0])
     wide = np.repeat(moves, sizes)
     ends = np.cumsum(wide) - wide
     asked = np.flatnonzero(np.repeat(worth, wide))
@@ -114,7 +170,7 @@ def measured_trees(
     square = wide * around
     corner = np.cumsum(square) - square
     codes = corner[first[own] + cell] + steps.heading * moves[own] + steps.move
-    crowded = outstanding(np.sqrt(np.maximum(cells, 0) / wide), np.sqrt(deviations[2]))
+    crowded = exceeds_noise(np.sqrt(np.maximum(cells, 0) / wide), np.sqrt(deviations[2]))
     asked = np.flatnonzero(np.repeat(worth & crowded, square))
     third = measuring.table(codes, int(square.sum()), steps.owners, shares[2], cap=cap, asked=asked)
 

@@ -1,4 +1,4 @@
-"""A synthesis of paths, prepared from public facts alone: `synthesize NAME --as paths`."""
+"""The plan of a synthesis of trajectories, from public facts: `synthesize NAME --as paths`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from sfumato.data.schema.schema import Points
 from sfumato.errors import ParameterError
 from sfumato.methods.trajectory import adatrace, one_level
 from sfumato.methods.trajectory.adatrace import AdaTrace
-from sfumato.methods.trajectory.cells import Box, Squares
+from sfumato.methods.trajectory.cells import Box, ReferenceSystems, Squares
 from sfumato.methods.trajectory.dpt import DPT, SHARES
 from sfumato.methods.trajectory.measurement import PathCost
 from sfumato.methods.trajectory.one_level import OneLevel
-from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.point_reader import read_paths
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.paths import Paths, read_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +41,13 @@ METHODS = ("dpt", "adatrace", "one-level")
 MOST_PATHS = 1_000_000
 _MOST_CELLS = 256
 _ONE_LEVEL = 16
-_OF_PATHS = ("trips", "lengths", "starts", "hours")
+_TABLES_OF_PATHS = ("trips", "lengths", "starts", "hours")
 _DAY = 86_400.0
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PathTwins:
-    """A synthesis of paths with all its parameters. Nothing in it saw data."""
+class PathSynthesis:
+    """A synthesis of trajectories with all its parameters, made before any data is read."""
 
     schema: Schema
     form: Points
@@ -57,7 +55,7 @@ class PathTwins:
     price: Price
     method: str = "dpt"
     rows: int | None = None
-    """How many paths to draw; as many as there are people, about, if nobody says."""
+    """How many paths to draw; None for the noisy number of paths."""
     every: float = 60.0
     cells: int = 64
     hexagons: int | None = None
@@ -75,16 +73,12 @@ class PathTwins:
 
     @cached_property
     def box(self) -> Box:
-        """What is declared of places."""
+        """The declared bounds of the coordinates."""
         return declared_box(self.schema, self.form)
-
-    @property
-    def _coordinates(self) -> tuple[str, str]:
-        return self.form.x, self.form.y
 
     @cached_property
     def times(self) -> tuple[float, float]:
-        """What is declared of times; of moments that are texts, one day."""
+        """The declared bounds of times in seconds; one day if times are texts."""
         column = self.schema.column(self.form.time)
         if column.kind is Kind.TEXT:
             return 0.0, _DAY
@@ -92,7 +86,7 @@ class PathTwins:
 
     @cached_property
     def cost(self) -> PathCost:
-        """What it costs, and who one person is."""
+        """The charge and the privacy unit."""
         return PathCost(self.price, self.unit)
 
     @cached_property
@@ -123,7 +117,8 @@ class PathTwins:
                 "Hexagons lie on the earth: places must be declared as degrees, from -180 to 180 "
                 "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
             )
-        # An area of hexagons at resolution 0, in square degrees at the equator; each is seven.
+        # A hexagon of resolution 0 covers about 350 square degrees at the equator. Each has seven
+        # hexagons of the next resolution.
         hexagon_count = (box.east - box.west) * (box.north - box.south) / 350 * 7**self.hexagons
         if hexagon_count > _MOST_CELLS**2:
             raise ParameterError(
@@ -140,17 +135,17 @@ class PathTwins:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far counts of paths are off in each table; of the paths drawn it is not known."""
+        """The standard deviation of counts of paths per table. That of drawn paths is unknown."""
         shares = {"dpt": SHARES, "adatrace": adatrace.SHARES, "one-level": one_level.SHARES}
         return {
             name: {"sd": self.cost.stddev(share, 1 if self.method == "one-level" else self.trips)}
             for name, share in shares[self.method].items()
-            if name in _OF_PATHS
+            if name in _TABLES_OF_PATHS
         }
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The choices made, and all that is declared that they hang on."""
+        """The options and the declared facts that they depend on."""
         return {
             "method": self.method, "rows": self.rows, "every": self.every, "cells": self.cells,
             "hexagons": self.hexagons, "trips": self.trips, "steps": self.steps,
@@ -159,7 +154,7 @@ class PathTwins:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The twin without a row."""
+        """The released table without rows."""
         no_integers, no_floats = np.zeros(0, dtype=np.int64), np.zeros(0)
         return {
             self.schema.table: self._rows(
@@ -168,32 +163,36 @@ class PathTwins:
         }
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Read paths, bounded by person; measure them with noise; draw a twin."""
+        """Read paths with a bound per person, measure them with noise and draw new paths."""
         real = read_paths(rows, self.form).thinned(self.every)
         if self.schema.column(self.form.time).kind is Kind.TEXT:
-            real = of_a_day(real)
+            real = shift_to_one_day(real)
         model = self.learner.learn(real, entropy)
         count = max(round(model.people), 1) if self.rows is None else self.rows
-        twin = model.drawn(min(count, MOST_PATHS), entropy)
+        synthetic = model.draw(min(count, MOST_PATHS), entropy)
         if self.schema.column(self.form.time).kind is not Kind.TEXT:
-            twin = _ended(twin, self.times[1])
-        return {self.schema.table: self._rows(twin)}
+            synthetic = _end_by(synthetic, self.times[1])
+        return {self.schema.table: self._rows(synthetic)}
 
     def maps(
         self, tables: Mapping[str, pa.Table]
     ) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
-        """How many points of the twin lie in each box: done to what is released, so free."""
-        twin = tables[self.schema.table]
-        x, y = (np.asarray(twin.column(name), dtype=np.float64) for name in self._coordinates)
-        return self._coordinates, {"visits": visited(x, y, self.box, self._coordinates)}
+        """Count the drawn points in each box of a map: post-processing, so free of charge."""
+        synthetic, names = tables[self.schema.table], (self.form.x, self.form.y)
+        x, y = (np.asarray(synthetic.column(name), dtype=np.float64) for name in names)
+        return names, {"visits": count_points_by_box(x, y, self.box, names)}
 
-    def _rows(self, twin: Paths) -> pa.Table:
-        """The twin in the form of the data set."""
-        form, number = self.form, twin.path_of + 1
-        drawn: dict[str, Any] = {form.path: number, form.time: twin.times}
-        drawn |= {form.x: twin.x, form.y: twin.y, **dict.fromkeys(self.unit.columns, number)}
+    def _rows(self, synthetic: Paths) -> pa.Table:
+        """Drawn paths with the columns of the data set."""
+        form, number = self.form, synthetic.path_of + 1
+        drawn: dict[str, Any] = {form.path: number, form.time: synthetic.times}
+        drawn |= {
+            form.x: synthetic.x,
+            form.y: synthetic.y,
+            **dict.fromkeys(self.unit.columns, number),
+        }
         return pa.table(
-            {column.name: _typed(column, drawn[column.name]) for column in self.columns}
+            {column.name: _to_column_type(column, drawn[column.name]) for column in self.columns}
         )
 
 
@@ -207,11 +206,11 @@ def prepare(
     hexagons: object = None,
     trips: object = 1,
     steps: object = 1,
-) -> PathTwins:
-    """Make a synthesis of paths of what was asked, or say what cannot be."""
+) -> PathSynthesis:
+    """Check the options and make the plan of a synthesis of trajectories."""
     form, unit = points_of(request), request.unit
     arguments.one_of(method, "method", METHODS)
-    twins = PathTwins(
+    synthesis = PathSynthesis(
         schema=request.schema,
         form=form,
         unit=unit,
@@ -224,12 +223,12 @@ def prepare(
         trips=int(_within("trips", trips, 1, unit.max_rows)),
         steps=int(_within("steps", steps, 1, unit.max_rows)),
     )
-    _ = twins.learner  # what is not declared is refused before anything is charged
-    return twins
+    _ = synthesis.learner  # what is not declared is refused before anything is charged
+    return synthesis
 
 
 def points_of(request: FormRequest) -> Points:
-    """The form of points, where people are hidden; refused where the unit is a row."""
+    """The columns of points. A unit of rows is refused: it would hide no path."""
     form = request.form
     assert isinstance(form, Points)
     if not request.unit.by_person:
@@ -242,7 +241,7 @@ def points_of(request: FormRequest) -> Points:
 
 
 def declared_box(schema: Schema, form: Points) -> Box:
-    """What a schema declares of places."""
+    """The declared bounds of the coordinates."""
     (west, east), (south, north) = (_bounds(schema.column(name)) for name in (form.x, form.y))
     return Box(west, south, east, north)
 
@@ -277,21 +276,21 @@ def _number(value: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def of_a_day(paths: Paths) -> Paths:
-    """Paths by the time of day at which each begins."""
-    begun = paths.times[paths.first]
-    shift = (begun - begun % _DAY)[paths.path_of]
+def shift_to_one_day(paths: Paths) -> Paths:
+    """Shift each path to day 0, at the time of day at which it begins."""
+    start_times = paths.times[paths.first]
+    shift = (start_times - start_times % _DAY)[paths.path_of]
     return type(paths)(paths.owners, paths.lengths, paths.times - shift, paths.x, paths.y)
 
 
-def _ended(paths: Paths, last: float) -> Paths:
-    """Paths that go on for too long begin earlier, so that all end by then."""
+def _end_by(paths: Paths, last: float) -> Paths:
+    """Shift paths that end after `last` to an earlier time."""
     late = np.maximum(paths.times[paths.first + paths.lengths - 1] - last, 0)[paths.path_of]
     return type(paths)(paths.owners, paths.lengths, paths.times - late, paths.x, paths.y)
 
 
-def _declared(column: Column, values: FloatArray) -> FloatArray:
-    """Values within what a column declares, and on its grid."""
+def _snap_to_domain(column: Column, values: FloatArray) -> FloatArray:
+    """Clip values to the declared bounds and round them to the declared step."""
     domain = column.public_domain
     if not isinstance(domain, Bounds):
         return values
@@ -303,12 +302,12 @@ def _declared(column: Column, values: FloatArray) -> FloatArray:
     return np.round(low + near(np.clip(values - low, 0, high - low) / step) * step, 9)
 
 
-def _typed(column: Column, values: Any) -> pa.Array:
-    """Numbers as the column writes them; times that are texts as moments of a day in 2000."""
-    if np.asarray(values).dtype.kind == "i":  # who it is: any number will do
+def _to_column_type(column: Column, values: Any) -> pa.Array:
+    """Values in the column's type; times that are texts as times of 2000-01-01."""
+    if np.asarray(values).dtype.kind == "i":  # numbers of people and paths
         numbers = {Kind.INTEGER: pa.int64(), Kind.REAL: pa.float64()}
         return pa.array(values).cast(numbers.get(column.kind, pa.string()))
-    numbers_on_grid = _declared(column, np.asarray(values, dtype=np.float64))
+    numbers_on_grid = _snap_to_domain(column, np.asarray(values, dtype=np.float64))
     if column.kind is Kind.REAL:
         return pa.array(numbers_on_grid)
     integers = np.floor(numbers_on_grid).astype(np.int64)
@@ -320,8 +319,8 @@ def _typed(column: Column, values: Any) -> pa.Array:
     return pa.array(np.datetime_as_string(moments, unit="s").astype(object), type=pa.string())
 
 
-def visited(x: FloatArray, y: FloatArray, box: Box, names: tuple[str, str]) -> pa.Table:
-    """How many points lie in each box of a map."""
+def count_points_by_box(x: FloatArray, y: FloatArray, box: Box, names: tuple[str, str]) -> pa.Table:
+    """Count points in each cell of a map."""
     grid = Squares.of(box, 32, 32)
     counts = np.bincount(grid.locate(x, y), minlength=grid.size)
     shape = np.array([grid.width, grid.height]) / 2

@@ -25,7 +25,7 @@ from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS
 from sfumato.methods.publish.request import FormRequest, FormRows
 from sfumato.methods.trajectory import synthesize as paths
-from sfumato.methods.trajectory.point_reader import read_paths
+from sfumato.methods.trajectory.paths import read_paths
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 

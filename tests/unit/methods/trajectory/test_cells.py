@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.trajectory.cells import Box, Hexagons, Squares
-from sfumato.methods.trajectory.generate import made_up
+from sfumato.methods.trajectory.cells import Box, Hexagons, ReferenceSystems, Squares
+from sfumato.methods.trajectory.generate import generated_paths
 from sfumato.methods.trajectory.location import randomize_locations
 from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
 from sfumato.methods.trajectory.utility import diameters, divergence, travelled, utility
 
 BOX = Box(0, 0, 10, 5)
@@ -78,7 +77,7 @@ def test_paths_are_gathered_in_order_and_thinned_by_themselves() -> None:
 
 def test_a_twin_like_the_paths_is_not_off_and_another_is() -> None:
     town = Box(0, 0, 16_000, 16_000)
-    real, like = made_up(2_000), made_up(2_000, first=5_000)
+    real, like = generated_paths(2_000), generated_paths(2_000, first=5_000)
     near = utility(real, like, town)
     still = Paths(like.owners, like.lengths, like.times, like.x * 0 + 5, like.y * 0 + 5)
     far = utility(real, still, town)
@@ -86,7 +85,7 @@ def test_a_twin_like_the_paths_is_not_off_and_another_is() -> None:
     assert near.ranges < 0.2 < far.ranges
     assert near.patterns > 0.8 > far.patterns
     assert near.travelled < 0.01 < far.travelled
-    assert "how far" in repr(near)
+    assert "differences" in repr(near)
 
 
 def test_figures_of_a_path_by_hand() -> None:

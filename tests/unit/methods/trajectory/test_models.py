@@ -10,13 +10,11 @@ from tests.fixtures.trajectory import loss, recorded
 
 from sfumato.data.schema.unit import Entity, Neighbours
 from sfumato.methods.trajectory import adatrace, dpt, one_level
-from sfumato.methods.trajectory.cells import Box, Squares
-from sfumato.methods.trajectory.ends import length_edges
-from sfumato.methods.trajectory.generate import EVERY, TOWN, made_up
-from sfumato.methods.trajectory.measurement import PathCost
+from sfumato.methods.trajectory.cells import Box, ReferenceSystems, Squares
+from sfumato.methods.trajectory.generate import EVERY, TOWN, generated_paths
+from sfumato.methods.trajectory.measurement import PathCost, length_edges
 from sfumato.methods.trajectory.paths import Paths
-from sfumato.methods.trajectory.prefix_tree import steps_of
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.prefix_tree import assign_steps
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
 
@@ -77,12 +75,12 @@ def test_replacing_costs_twice_as_much_noise() -> None:
 
 
 def test_without_noise_the_tree_is_the_transition_matrix() -> None:
-    real = made_up(400)
+    real = generated_paths(400)
     systems = ReferenceSystems.squares(TOWN, 16)
     method = dpt.DPT(systems=systems, cost=cost(10**6), steps=48, **FIXED)
     model = method.learn(real, SeededEntropy(3))
     finest = systems.locate(real.x, real.y)
-    told = steps_of(systems, model.chosen, finest, real.steps, real.path_of)
+    told = assign_steps(systems, model.chosen, finest, real.steps, real.path_of)
     for place, number in enumerate(model.chosen):
         mine = told.system == place
         true = np.zeros_like(model.trees[place].moves)
@@ -91,9 +89,9 @@ def test_without_noise_the_tree_is_the_transition_matrix() -> None:
 
 
 def test_without_noise_lengths_and_trips_are_those_of_the_paths() -> None:
-    real = made_up(3_000)
+    real = generated_paths(3_000)
     model = learners(TOWN, 10**6, 16)[0].learn(real, SeededEntropy(4))
-    twin = model.drawn(20_000, SeededEntropy(5))
+    twin = model.draw(20_000, SeededEntropy(5))
     edges = np.append(length_edges(48), 49)
     shares = [np.histogram(one.lengths, edges)[0] / len(one) for one in (real, twin)]
     assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.02
@@ -106,6 +104,6 @@ def test_without_noise_lengths_and_trips_are_those_of_the_paths() -> None:
 def test_no_paths_at_all_give_a_twin(place: int) -> None:
     no_one, nowhere = np.zeros(0, dtype=np.int64), np.zeros(0)
     none = Paths(no_one, no_one, nowhere, nowhere, nowhere)
-    twin = learners(BOX)[place].learn(none, SeededEntropy(6)).drawn(5, SeededEntropy(7))
+    twin = learners(BOX)[place].learn(none, SeededEntropy(6)).draw(5, SeededEntropy(7))
     assert len(twin) == 5
     assert (twin.lengths >= 1).all()

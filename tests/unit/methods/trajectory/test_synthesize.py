@@ -19,10 +19,9 @@ from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.method import Dataset
 from sfumato.methods.publish.request import FormRows
-from sfumato.methods.trajectory.cells import Box
-from sfumato.methods.trajectory.generate import made_up
-from sfumato.methods.trajectory.point_reader import moments, read_paths
-from sfumato.methods.trajectory.reference_systems import ReferenceSystems
+from sfumato.methods.trajectory.cells import Box, ReferenceSystems
+from sfumato.methods.trajectory.generate import generated_paths
+from sfumato.methods.trajectory.paths import parse_times, read_paths
 
 FORM = Points("trip", "at", "x", "y")
 
@@ -41,7 +40,7 @@ def schema(unit: Any = None, at: Kind = Kind.INTEGER, form: Points | None = FORM
 
 
 def table(count: int = 300, at: Any = None) -> pa.Table:
-    paths = made_up(count)
+    paths = generated_paths(count)
     times = paths.times.astype(np.int64)
     return pa.table(
         {
@@ -120,7 +119,7 @@ def test_no_more_rows_of_a_person_are_read_than_the_unit_allows() -> None:
 
 def test_times_that_cannot_be_read_are_missing() -> None:
     texts = ["2013-07-01T00:00:58", "2013-07-01 00:00:58.25", "2013-07-01", "soon", None]
-    found = moments(pa.chunked_array([texts]))
+    found = parse_times(pa.chunked_array([texts]))
     assert found[0] == found[1] == found[2] + 58
     assert np.isnan(found[3:]).all()
 
@@ -166,7 +165,7 @@ def test_without_h3_hexagons_say_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_a_twin_by_hexagons_stays_within_the_bounds() -> None:
     pytest.importorskip("h3")
-    paths = made_up(200)
+    paths = generated_paths(200)
     columns = {"trip": paths.path_of, "at": paths.times.astype(np.int64),
                "lon": -8.7 + paths.x / 1e5, "lat": 41.1 + paths.y / 1e5}  # fmt: skip
     ends = {"lon": ("-8.70", "-8.53"), "lat": ("41.10", "41.27")}

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.attack.evaluation.page import summary
-from sfumato.methods.trajectory.generate import made_up
+from sfumato.methods.trajectory.generate import generated_paths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ FIGURES = ("ranges", "trips", "travelled", "diameter", "patterns")
 
 
 def rows(first: int, *, scale: float = 1.0) -> pa.Table:
-    paths = made_up(100, first=first)
+    paths = generated_paths(100, first=first)
     return pa.table(
         {
             "trip": paths.path_of,
