@@ -1,4 +1,4 @@
-"""The adaptive grid: a coarse grid whose cells are divided by how many rows they seem to hold."""
+"""The adaptive grid: cells of a coarse grid are divided the finer, the more rows they hold."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# The shares of the price: of the total, of the coarse grid and of the fine grid.
 _SHARES = (Fraction(1, 50), Fraction(49, 100), Fraction(49, 100))
-# The constant c of the paper: rows times epsilon that one cell of the best even grid holds.
-_ROWS_A_CELL = 10
+# The constant c of the paper: rows times epsilon in one cell of the best even grid.
+_ROWS_PER_CELL = 10
+# Bounds on the number of coarse cells per side; the lower one is the paper's.
 _COARSEST, _FINEST = 10, 512
 
 
 def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
-    """Choose the noise of least variance; `grid` is the number of coarse cells a side."""
+    """Choose the noise of least variance; `grid` is the number of coarse cells per side."""
     if len(request.axes) != 2:
         raise ParameterError(
             "columns_invalid",
@@ -55,18 +57,19 @@ def prepare(request: Request, *, grid: object = None) -> AdaptiveGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveGrid(Decomposition):
-    """A grid of m x m cells, each divided into n x n; m and n go by noisy counts of the divided.
+    """A grid of m x m cells, each divided into n x n; m and n follow from noisy counts.
 
     With E = sqrt(2) / sd of a measurement, m = max(10, ceil(sqrt(rows E / 10) / 4)) and a cell of
     about r rows has n = ceil(sqrt(r E / 5)).
 
-    *Guarantee*: the price in full: 2 % for the total, of which m is made, 49 % for each of the two
-    grids. Sizes are made of noisy counts only.
+    *Guarantee*: the price in full: 2 % for the total, from which m follows, and 49 % for each of
+    the two grids. Sizes follow from noisy counts only.
     *Sensitivity*: of a histogram under the privacy unit, for each grid with the blocks of missing
     values.
     *Error*: of a cell at most the noise of its grid, less where both are made consistent. The noise
-    that a division was chosen by remains in the counts.
-    *Edges*: a cell has at most as many parts as points; one with a noisy count below 1 stays whole.
+    that decided a division remains in the counts.
+    *Edges*: a cell has at most as many parts as points. One with a noisy count below 1 is not
+    divided.
     *Reference*: Qardaji, Yang & Li 2013: the adaptive grids approach and its guidelines.
     """
 
@@ -74,12 +77,12 @@ class AdaptiveGrid(Decomposition):
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return Composed(tuple(noise.event for noise in self.noises))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The noise, and the coarse grid if it was given."""
+        """The noise, and the coarse grid where the request fixes it."""
         chosen = {"noise": noise_name(self.noises[0])}
         return chosen if self.grid is None else {**chosen, "grid": self.grid}
 
@@ -91,19 +94,19 @@ class AdaptiveGrid(Decomposition):
             # Both grids together measure as well as one noise of the two strengths.
             strength = sum(math.sqrt(2) / noise.stddev for noise in self.noises[1:])
             rows = max(float(growth.estimates()[0]), 0.0)
-            suggested = math.ceil(math.sqrt(rows * strength / _ROWS_A_CELL) / 4)
+            suggested = math.ceil(math.sqrt(rows * strength / _ROWS_PER_CELL) / 4)
             coarse = min(max(suggested, _COARSEST), _FINEST)
         self._divide(growth, np.full(len(growth.sizes()), coarse))
         growth.measure(self.noises[1], entropy)
         strength = math.sqrt(2) / self.noises[2].stddev
-        rows_a_cell = np.maximum(growth.estimates(), 0.0)
-        cells_per_side = np.ceil(np.sqrt(rows_a_cell * strength / (_ROWS_A_CELL / 2)))
+        cell_rows = np.maximum(growth.estimates(), 0.0)
+        cells_per_side = np.ceil(np.sqrt(cell_rows * strength / (_ROWS_PER_CELL / 2)))
         most = math.isqrt(MAX_BOXES // coarse**2)
         self._divide(growth, np.clip(cells_per_side, 1, most).astype(np.int64))
         growth.measure(self.noises[2], entropy)
 
     def _divide(self, growth: Growth, cells_per_side: IntArray) -> None:
-        """Divide each box into a number of parts along both columns."""
+        """Divide each box into so many parts along both columns."""
         chosen = (cells_per_side > 1) & (growth.sizes() > 1).any(axis=1)
         division = growth.begin(chosen)
         cells_per_side = cells_per_side[chosen]

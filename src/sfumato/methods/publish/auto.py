@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError
-from sfumato.methods.publish.domain import Domain, range_columns
+from sfumato.methods.publish.domain import Domain, holds_values, range_columns
 from sfumato.methods.publish.measurement import (
     ColumnNorms,
     SingleNoise,
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sfumato.methods.publish.request import Request
-
 _DIRECT_NAME = "noise on the queries"
-# Single values are given up for blocks only where that takes a tenth off the error.
+# A strategy over blocks is taken only where its error is a tenth below that over single values.
 _BLOCKS_GAIN = 0.9
 
 
 def prepare(request: Request, *, total: object = None) -> StrategyMethod | WorkloadAnswers:
     """Take the best of all strategies whose error is known exactly before anything is spent.
 
-    Counts of blocks of every fan-out, of all columns in step or each at its own scale, with shares
-    optimised for the workload (all ranges where there is none): cells, trees, quadtrees, marginals
-    and strips are among them; wavelets; the same over blocks that no query divides; for few queries
-    weighted sums of the regions that they make; and noise on the queries themselves.
+    The candidates are:
+
+    - counts of blocks of every fan-out, of all columns in step or each at its own scale, with
+      shares optimised for the workload (all ranges unless given); cells, trees, quadtrees,
+      marginals and strips are special cases;
+    - wavelets, with uniform or optimised shares;
+    - trees over the blocks that no query divides;
+    - for few queries, weighted sums of the regions that they form;
+    - noise on the answers to the queries themselves.
     """
     public = public_total(request, total)
     shape = checked(request)
@@ -72,12 +72,12 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     plans_by_name |= _for_workload(request, search, cuts)
     name = min(plans_by_name, key=lambda name: _handicapped(plans_by_name[name]))
     errors = {name: plan.workload_mse for name, plan in plans_by_name.items()}
-    # Answers alone cannot be brought to anything, and tell of no other range: they must be better.
+    # Bare answers cannot be post-processed and answer no other range, so they win only if better.
     direct = noise_on_queries(request, cuts) if cuts and not request.postprocess else None
     if direct is not None:
         errors[_DIRECT_NAME] = direct.workload_mse
         name = _DIRECT_NAME if direct.workload_mse < errors[name] else name
-    # To six digits: the last ones may depend on the machine, and these are a release's parameters.
+    # Six digits: further ones may differ between machines, and a release's parameters must not.
     considered = {candidate: float(f"{error:.6g}") for candidate, error in errors.items()}
     chosen = {"chosen": name, "considered": considered}
     if direct is not None and name == _DIRECT_NAME:
@@ -101,43 +101,43 @@ def _for_workload(
     if any(cut is not None for cut in merged_cuts):
         blocks = blocks_of(search.of_cells(shape, merged_cuts))
         plans_by_name["tree of blocks"] = StrategyMethod(request, blocks, {})
-    nonempty = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
-    plans = [StrategyMethod(request, cut, {}) for cut in regions(request, cuts, nonempty)]
+    queries = request.boxes[holds_values(request.boxes)]
+    plans = [StrategyMethod(request, strategy, {}) for strategy in regions(request, cuts, queries)]
     if plans:
-        plans_by_name["regions"] = min(plans, key=lambda cut: cut.workload_mse)
+        plans_by_name["regions"] = min(plans, key=lambda plan: plan.workload_mse)
     return plans_by_name
 
 
 def _cuts(request: Request, shape: Sequence[int]) -> list[IntArray]:
-    """Where in each column some range begins or ends: what lies between is never divided."""
+    """The codes of each column at which a range begins or ends; ranges divide no block between."""
     if request.boxes is None:
         return []
-    nonempty = request.boxes[(request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)]
+    queries = request.boxes[holds_values(request.boxes)]
     return [
-        np.unique(np.concatenate([[0, points], nonempty[:, axis, 0], nonempty[:, axis, 1] + 1]))
+        np.unique(np.concatenate([[0, points], queries[:, axis, 0], queries[:, axis, 1] + 1]))
         for axis, points in enumerate(shape)
     ]
 
 
-# Blocks between the ends of queries in which it is counted how many queries meet, at most.
+# Beyond so many blocks between the ends of queries, their overlap is bounded and not computed.
 _MAX_BLOCKS = 1 << 22
 
 
 def noise_on_queries(request: Request, cuts: Sequence[IntArray]) -> WorkloadAnswers:
-    """Choose the noise of least variance that the price pays for."""
+    """Answer the ranges themselves, with the noise of least variance that the price pays for."""
     assert request.boxes is not None
-    is_nonempty = (request.boxes[:, :, 0] <= request.boxes[:, :, 1]).all(axis=1)
-    queries = np.unique(request.boxes[is_nonempty], axis=0)
-    most = _most_together(queries, cuts)
-    columns = ColumnNorms(l1=most, l2_squared=most, signed=False)
+    queries = np.unique(request.boxes[holds_values(request.boxes)], axis=0)
+    overlap = _largest_overlap(queries, cuts)
+    columns = ColumnNorms(l1=overlap, l2_squared=overlap, signed=False)
     return WorkloadAnswers(request, queries, columns, least_noise(request, columns))
 
 
-def _most_together(queries: IntArray, cuts: Sequence[IntArray]) -> int:
-    """The most queries that hold one cell; where that takes too long, how many there are."""
+def _largest_overlap(queries: IntArray, cuts: Sequence[IntArray]) -> int:
+    """The largest number of queries that hold one cell, or a bound: the number of all queries."""
     if math.prod(map(len, cuts)) > _MAX_BLOCKS:
         return len(queries)
-    # Each query adds 1 at its corners with a sign, so that running sums count it within.
+    # Inclusion and exclusion: signed ones at the corners of a query become 1 inside it and 0
+    # outside after a cumulative sum along every axis.
     query_counts = np.zeros([len(axis_cuts) for axis_cuts in cuts], dtype=np.int64)
     ends = [
         (np.searchsorted(cut, queries[:, axis, 0]), np.searchsorted(cut, queries[:, axis, 1] + 1))
@@ -153,28 +153,28 @@ def _most_together(queries: IntArray, cuts: Sequence[IntArray]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class WorkloadAnswers(SingleNoise):
-    """The count of each different range of a workload with independent noise.
+    """The count of each distinct range of a workload, with independent noise.
 
     *Guarantee*: the price in full, epsilon or rho, for all ranges together.
-    *Sensitivity*: a row is in no more than `columns.l1` of the ranges, the most that hold one cell,
-    and moves each by 1: so much in L1, and in L2 squared. A row of missing values is in none of
-    them and in one cell of its own.
+    *Sensitivity*: a row is in at most `columns.l1` of the ranges, the largest number that hold one
+    cell, and moves each by 1. This is the norm in L1, and the square of the norm in L2. A row of
+    missing values is in none of them and in one cell of its own.
     *Error*: unbiased, the noise's variance for every range of the workload.
-    *Edges*: a range that holds no value is 0; one that was not in the workload is refused.
+    *Edges*: a range without values is 0. A range outside the workload is refused.
     *Reference*: Dwork, McSherry, Nissim & Smith 2006, Proposition 1.
     """
 
     request: Request
     queries: IntArray
-    """The different ranges that hold a value."""
+    """The distinct ranges that hold a value."""
     columns: ColumnNorms
     noise: Noise
     chosen: Mapping[str, Any] | None = None
-    """What was chosen beside the noise, in JSON form."""
+    """Further choices, in JSON form."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many ranges are answered, of which so many meet."""
+        """The number of ranges, and how many of them overlap at most."""
         return {
             **(self.chosen or {}),
             "queries": len(self.queries),
@@ -191,12 +191,11 @@ class WorkloadAnswers(SingleNoise):
     def workload_mse(self) -> float:
         """The mean squared error of the workload."""
         assert self.request.boxes is not None
-        is_nonempty = (self.request.boxes[:, :, 0] <= self.request.boxes[:, :, 1]).all(axis=1)
-        return float(is_nonempty.mean() * self.noise.variance)
+        return float(holds_values(self.request.boxes).mean() * self.noise.variance)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The deviation of every answer, of the workload, and of missing values."""
+        """The standard deviation of every answer, of the workload, and of missing values."""
         assert self.request.boxes is not None
         stated: dict[str, Any] = {
             "answers": noise_error(self.noise),
@@ -214,18 +213,18 @@ class WorkloadAnswers(SingleNoise):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
+        """The released tables without rows: their names and columns."""
         figures = np.zeros(len(self.queries)), np.zeros(len(self.domain.missing_codes[0]))
         return {name: table.slice(0, 0) for name, table in self._tables(*figures).items()}
 
     def measured(self, counter: Counter) -> IntArray:
-        """The whole numbers that noise is put on: of the ranges, and of missing values."""
+        """The exact whole numbers that get noise: the ranges, then the cells of missing values."""
         cells, nulls = self.domain.split(counter)
         weight = self.columns.missing_weight(self.noise)
         return np.concatenate([box_sums(cells, self.queries), weight * nulls])
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every range, and one for every cell of missing values if there are some."""
+        """One row for every range, and one for every cell of missing values."""
         noisy = self.noise.steps(self.measured(counter), entropy).astype(np.float64)
         weight = self.columns.missing_weight(self.noise)
         answers, missing = np.split(noisy, [len(self.queries)])
@@ -249,7 +248,7 @@ class WorkloadAnswers(SingleNoise):
         return np.asarray(answers[self._answer_indices(boxes)])
 
     def ranges_unevenness(self, _tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Nothing: ranges are answered as they were asked."""
+        """Zero: no count is divided to answer a range."""
         return np.zeros(len(boxes))
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
@@ -257,7 +256,7 @@ class WorkloadAnswers(SingleNoise):
         return np.where(self._answer_indices(boxes) < len(self.queries), self.noise.variance, 0.0)
 
     def _answer_indices(self, boxes: IntArray) -> IntArray:
-        """Which answer is that to each range; one behind the last for ranges without a value."""
+        """The index of the answer to each range; past the end for ranges without values."""
         index_of_query = {box.tobytes(): index for index, box in enumerate(self.queries)}
         indices = [
             len(index_of_query)

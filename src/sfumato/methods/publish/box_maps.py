@@ -1,4 +1,4 @@
-"""What is read off released boxes: the smallest ones, those nearest to a point, and GeoJSON."""
+"""Read released boxes: the smallest boxes, the boxes nearest to a point, and GeoJSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def smallest(tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table | None:
     """Boxes with a count, from `<column>_low` to `<column>_high`; None if there are none.
 
-    Of a tree they are its leaves; a cell is a box of one value. Missing values lie nowhere.
+    The smallest boxes of a tree are its leaves; a cell is a box of one value. Rows of missing
+    values are left out.
     """
     table = next(iter(tables.values()))
     if not {"count", *(f"{name}_low" for name in columns)} <= {*table.column_names}:
@@ -45,9 +46,9 @@ def smallest(tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table
 def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
     """The boxes nearest to a point that together are expected to hold k rows.
 
-    Boxes come by their distance, in the unit of the columns (days for dates), of which the first
-    is that of the box around the point, 0. A negative count holds nobody. Where all boxes hold
-    fewer than k rows, all of them are given.
+    Boxes are ordered by distance, in the unit of the columns (days for dates); the box around the
+    point has distance 0. A negative count counts as 0. Where all boxes together hold fewer than k
+    rows, all of them are returned.
     """
     names = columns(boxes)
     row_count = options.whole(k, "k", least=1, most=1 << 53)
@@ -76,7 +77,7 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
 
 
 def columns(table: pa.Table) -> list[str]:
-    """The names of the columns that released boxes lie in."""
+    """The names of the columns of released boxes."""
     return [name.removesuffix("_low") for name in table.column_names if name.endswith("_low")]
 
 
@@ -94,20 +95,20 @@ def numbers(table: pa.Table, name: str) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
-# The day from which dates are counted.
+# Dates count in days since this one.
 EPOCH = date(1970, 1, 1).toordinal()
 
-
+# The columns of boxes that GeoJSON features have as properties.
 _PROPERTIES = ("level", "count", "sd")
 
 
 def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
-    """Boxes as a FeatureCollection of rectangles with their count and, if known, its noise's sd.
+    """Boxes as a FeatureCollection of rectangles with their counts and, if known, their sd.
 
-    Longitude comes first in GeoJSON: of the two columns it is the one whose name begins with lon or
-    lng or, if there is none, the first. A point of a declared grid stands for all values that are
-    nearest to it, so rectangles reach half a step beyond their points and touch each other, but
-    none goes beyond the declared bounds: together they are always the same rectangle.
+    Longitude comes first in GeoJSON: it is the column whose name begins with lon or lng, else the
+    first column. A point of a declared grid stands for all values nearest to it, so rectangles
+    reach half a step beyond their points and touch each other. They are cut at the declared bounds,
+    so that together they always cover the same rectangle.
     """
     if len(axes) != 2:
         raise ParameterError(
@@ -115,9 +116,9 @@ def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
             f"GeoJSON needs boxes of two columns, but these lie in {len(axes)}: "
             f"{', '.join(axis.column for axis in axes)}.",
         )
-    turned = axes[1].column.lower().startswith(("lon", "lng"))
+    swapped = axes[1].column.lower().startswith(("lon", "lng"))
     (west, east), (south, north) = (
-        _edges(boxes, name) for name in (axes[::-1] if turned else axes)
+        _edges(boxes, name) for name in (axes[::-1] if swapped else axes)
     )
     rings = np.array([[west, south], [east, south], [east, north], [west, north], [west, south]])
     properties = boxes.select(
@@ -135,7 +136,7 @@ def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
 
 
 def _edges(boxes: pa.Table, axis: Axis) -> tuple[FloatArray, FloatArray]:
-    """Where the boxes end: half a declared step beyond their points, within what is declared."""
+    """The edges of boxes: half a declared step beyond their points, within the declared bounds."""
     first, last, half = _declared(axis)
     lows = numbers(boxes, f"{axis.column}_low") - half
     highs = numbers(boxes, f"{axis.column}_high") + half
@@ -144,7 +145,7 @@ def _edges(boxes: pa.Table, axis: Axis) -> tuple[FloatArray, FloatArray]:
 
 
 def _declared(axis: Axis) -> tuple[float, float, float]:
-    """The declared ends of a column, and half of its step: that of values is their least gap."""
+    """The declared ends of a column, and half of its step (for values, of their smallest gap)."""
     if isinstance(axis, Grid):
         ends = (axis.bounds.low, axis.bounds.high)
         low, high = (end.toordinal() - EPOCH if isinstance(end, date) else end for end in ends)

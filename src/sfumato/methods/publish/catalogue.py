@@ -269,7 +269,7 @@ class LengthsOptions:
     trips: int = option_field("Paths of a person that count at most.", 1)
 
 
-# In the order in which help lists them.
+# Help lists the kinds in this order.
 KINDS: dict[str, Kind] = {
     "auto": Kind(
         "the best of histogram, tree, quadtree, wavelet for your ranges",

@@ -1,7 +1,7 @@
-"""Running counts of a feed: how many rows up to each date, time or number, as they grow.
+"""Running counts: the number of rows up to each date, time or number.
 
-Each running count uses only what was measured up to its own place, so the same figures could have
-been told day by day.
+Each running count uses only measurements up to its own point, so the same figures could have been
+published day by day.
 """
 
 from __future__ import annotations
@@ -76,17 +76,18 @@ def prepare(request: Request, *, method: object = None) -> Continual:
 
 @dataclass(frozen=True)
 class Continual(SingleNoise):
-    """Noise on a factor of the running sum, and running counts put together from it.
+    """Noise on a factor of the running sum, and running counts computed from it.
 
     *Guarantee*: the price in full, epsilon or rho, for all running counts together.
     *Sensitivity*: the largest column of the measured factor, in L1 or L2, times that of a
     histogram under the privacy unit: for a tree over n points 1 + floor(log2 n) blocks, for the
-    square root what its rounded entries add up to.
-    *Error*: unbiased. A tree's running count has as many noises as its place has digits 1; the
-    square root's has (1 + log(n) / pi) of them, its own factor's largest column included, which
-    Gaussian noise makes small and Laplace noise does not. Exact for each place and each range.
-    *Edges*: missing values are counted apart, behind the last point, and are in no running count.
-    Running counts may fall.
+    square root the sum of its rounded entries.
+    *Error*: unbiased. A tree's running count at position i has one noise for each binary digit 1
+    of i. The square root's has (1 + log(n) / pi) of them, with the largest column of its own factor
+    included, which is small for Gaussian noise and not for Laplace noise. The variance is exact for
+    each position and each range.
+    *Edges*: missing values are counted apart, after the last point, and are in no running count.
+    Running counts may decrease.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011; Fichtenberger,
     Henzinger & Upadhyay 2023, Theorem 1.
     """
@@ -97,7 +98,7 @@ class Continual(SingleNoise):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The factor and the noise that were chosen."""
+        """The chosen factor and noise."""
         return {"method": self.factor.name, "noise": noise_name(self.noise)}
 
     @cached_property
@@ -108,7 +109,7 @@ class Continual(SingleNoise):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of running counts, on average and at worst, and of missing values."""
+        """The sd of running counts, on average and at worst, and of missing values."""
         stated = {
             "running": {
                 "sd": math.sqrt(self.running_variance.mean()),
@@ -125,11 +126,11 @@ class Continual(SingleNoise):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"continual": blank_cells(self.domain.axes, "running")}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The running count at every point; then, where values may be missing, how many are."""
+        """The running count at every point, then the count of missing values if any can occur."""
         interior, nulls = self.domain.split(counter)
         running = self.factor.running(interior, self.noise, entropy)
         weighted = widened(nulls, self._missing_weight) * self._missing_weight
@@ -138,7 +139,7 @@ class Continual(SingleNoise):
         return {"continual": table}
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Estimate the rows in each range: one running count less another."""
+        """Estimate the rows in each range as the difference of two running counts."""
         running = np.append(0.0, self.domain.interior(tables["continual"], "running"))
         low, stop = _ends(boxes)
         return np.asarray(running[stop] - running[low])
@@ -149,12 +150,12 @@ class Continual(SingleNoise):
 
 
 def _ends(boxes: IntArray) -> tuple[IntArray, IntArray]:
-    """The first place of each range and the one behind its last; the same for an empty range."""
+    """The first position of each range and the one after its last; equal for an empty range."""
     low = boxes[:, 0, 0]
     return low, np.maximum(boxes[:, 0, 1] + 1, low)
 
 
 def column_norms(factor: DyadicTree | SquareRoot) -> ColumnNorms:
-    """What one row can do to what a factor measures."""
+    """The norms of the largest column of a factor: what one row can change."""
     norms = factor.norms()
     return ColumnNorms(l1=norms.l1, l2_squared=norms.l2_squared, signed=False)

@@ -1,7 +1,7 @@
-"""Buckets of even counts, found privately, and one noisy count for each bucket.
+"""DAWA: buckets of similar counts, found privately, and one noisy count for each bucket.
 
-Where neighbouring cells have like counts, one count spread over them errs less than noise on each.
-Which cells are alike is a private fact, so a part of the price is paid for the partition.
+Where neighbouring cells have similar counts, one noisy count spread over them errs less than noise
+on each. Which cells are similar is private, so a share of the price pays for the partition.
 
 Decision `selections-in-publications`.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
-# The part of the price that finds the buckets.
+# The share of the price that finds the buckets.
 PARTITION_SHARE = Fraction(1, 4)
 
 
@@ -65,20 +65,20 @@ def prepare(request: Request) -> Dawa:
 class Dawa(CellsMethod):
     """A partition into dyadic blocks of least noisy cost, and noise on the count of each block.
 
-    A block costs the sum of the distances of its counts from their median, what its count's noise
-    will be, and noise; the cheapest partition is found from the leaves up.
+    The cost of a block is the sum of the distances of its counts from their median, plus a penalty
+    for the noise of its count, plus noise. The cheapest partition is found from the leaves up.
 
     *Guarantee*: the price in full: a quarter for the partition, the rest for the counts.
-    *Sensitivity*: a row moves the cost of each block around it by at most 1. If the partition P is
-    cheapest, it still is after a person's rows came or went when each block of P with a rows of
+    *Sensitivity*: a row moves the cost of each block around it by at most 1. Let the partition P be
+    cheapest, and let a person's rows come or go. P stays cheapest if each block of P with a rows of
     that person gets noise lower by 2 a: P then costs less by the number of those rows, and no
     other partition gets cheaper by more, as both cover the same cells. So noise of scale 2 s /
     epsilon, s the L1 sensitivity of a histogram, hides the person, whatever blocks are compared;
-    only the partition leaves. Ties go to the larger block, an order that no data change.
-    *Error*: the noise of a cell of a bucket of w cells has the counts' variance / w^2; within a
-    bucket cells are taken as even, an error that depends on the data and, as the buckets are found
-    privately, on chance. No closed form is known, so none is stated of cells and ranges.
-    *Edges*: missing values are counted one by one, like buckets. Counts may be negative.
+    only the partition is released. Ties go to the larger block, whatever the data.
+    *Error*: the noise of a cell of a bucket of w cells has the counts' variance / w^2. Within a
+    bucket all cells get the same count. That error depends on the data and on the random choice of
+    buckets. No closed form is known, so none is stated for cells and ranges.
+    *Edges*: each cell of missing values is counted by itself. Counts may be negative.
     *Reference*: Li, Hay, Miklau & Wang 2014, sections 3 and 4, on dyadic blocks, with medians and
     with independent counts in place of their second stage.
     """
@@ -91,12 +91,12 @@ class Dawa(CellsMethod):
 
     @property
     def event(self) -> Event:
-        """What it costs: not the costs of blocks leave, but the choice they lead to."""
+        """The privacy cost of the partition and of the counts; costs of blocks are not released."""
         return Composed((PureEvent(epsilon=self.cost_noise.epsilon), self.noise.event))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The share of the partition, and the noise of the counts."""
+        """The share of the price for the partition, and the noise of the counts."""
         return {
             "partition_share": str(PARTITION_SHARE),
             "noise": noise_name(self.noise),
@@ -104,7 +104,7 @@ class Dawa(CellsMethod):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise of one bucket's count, given the buckets; nothing more is known before."""
+        """The noise of one bucket's count, given the buckets; no more is known in advance."""
         note = (
             "noise of a bucket's count, given the buckets; which they are is random too, and cells "
             "of a bucket are taken as even, so the error of cells and ranges depends on the data"
@@ -116,15 +116,15 @@ class Dawa(CellsMethod):
 
     @property
     def penalty(self) -> int:
-        """What each bucket costs beside its unevenness: public, so free to choose.
+        """The cost of each bucket beyond its unevenness. It is public, so any value is private.
 
-        Among many blocks the cheapest are those with low noise, which favours small ones; one
-        standard deviation of that noise more for each bucket makes up for it.
+        Among many blocks the cheapest are those with low noise, which favours small ones. One
+        standard deviation of the cost noise added to each bucket makes up for it.
         """
         return round(self.noise.stddev + self.cost_noise.stddev)
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell."""
+        """Count with noise: one row for every cell."""
         interior, nulls = self.domain.split(counter)
         even = self.even(interior, entropy)
         figures = np.append(even, self.noise.steps(nulls, entropy).astype(np.float64))
@@ -134,7 +134,7 @@ class Dawa(CellsMethod):
         return {"dawa": self.domain.table(inner, outer)}
 
     def even(self, counts: IntArray, entropy: Entropy) -> FloatArray:
-        """Noisy counts along the last axis, even within each bucket."""
+        """Noisy counts along the last axis; all cells of a bucket get the same count."""
         size = counts.shape[-1]
         cells = np.zeros(counts.shape)
         sums = np.append(np.zeros((*counts.shape[:-1], 1), np.int64), counts.cumsum(-1), -1)
@@ -147,7 +147,7 @@ class Dawa(CellsMethod):
         return cells
 
     def partition(self, counts: IntArray, entropy: Entropy) -> list[BoolArray]:
-        """Which blocks of each level, of 1, 2, 4, ... cells, are buckets."""
+        """A mask for each level (blocks of 1, 2, 4, ... cells) of the blocks that are buckets."""
         levels = (counts.shape[-1] - 1).bit_length() + 1
         best: NDArray[Any] = self._costs(counts, 0, entropy)
         is_kept: list[BoolArray] = [np.ones(best.shape, dtype=bool)]

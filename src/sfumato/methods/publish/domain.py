@@ -1,9 +1,9 @@
-"""The cells of declared columns: the interior, where no value is missing, and the others.
+"""The cells of declared columns: the interior, where no value is missing, and all others.
 
-Missing values (NULL, NaN) have no place in an order, so ranges, trees and maps are over the
-interior alone: one dense array of points. The cells in which some value is missing are few and are
-counted one by one. In any partition of the interior into blocks, blocks and these cells together
-are a partition of all rows; so the sensitivity of a histogram holds for both together.
+Missing values (NULL, NaN) have no position in an order, so ranges, trees and maps cover only the
+interior: one dense array of points. The cells in which some value is missing are few and are
+counted one by one. *Invariant*: the blocks of a partition of the interior and these cells together
+are a partition of all rows, so the sensitivity of a histogram holds for both together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.arrays import FloatArray, IntArray
+    from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.data.counting.axes import Axis
     from sfumato.data.counting.frequencies import Counter
 
@@ -36,12 +36,12 @@ MAX_CELLS = 1 << 26
 
 
 def figure_name(axes: Sequence[Axis], name: str) -> str:
-    """The name of a figure beside the columns of some axes: as wanted, or with a number behind."""
+    """The name of a figure beside these columns; numbered where a column has the name."""
     return untaken(name, [axis.column for axis in axes])
 
 
 def points(axis: Axis) -> int:
-    """How many codes of an axis stand for a value that is present; they come first."""
+    """The number of codes of an axis that stand for present values; they come first."""
     return axis.points if isinstance(axis, Grid) else axis.size - axis.values.null_count
 
 
@@ -74,7 +74,7 @@ class Domain:
         return np.nonzero(missing)
 
     def split(self, counter: Counter) -> tuple[IntArray, IntArray]:
-        """The counts of the interior, dense, and those of missing values."""
+        """The dense counts of the interior, and the counts of the cells of missing values."""
         dense = counter.of([axis.column for axis in self.axes]).dense()
         interior = dense[tuple(slice(size) for size in self.shape)]
         return np.ascontiguousarray(interior), dense[self.missing_codes]
@@ -82,7 +82,7 @@ class Domain:
     def table(
         self, interior: NDArray[np.generic], nulls: NDArray[np.generic], name: str = "count"
     ) -> pa.Table:
-        """One row for every cell, the interior first: the values of the columns, and a figure."""
+        """A table of all cells, the interior first: the values of the columns, and a figure."""
         inside = np.indices(self.shape, dtype=np.int32).reshape(len(self.axes), -1)
         arrays = [
             axis.decode(np.concatenate([codes, missing]))
@@ -94,14 +94,19 @@ class Domain:
         return pa.Table.from_arrays([*arrays, pa.array(figures)], names=names)
 
     def interior(self, table: pa.Table, name: str = "count") -> FloatArray:
-        """The interior of a table that `table` made."""
+        """The interior of a table made by `table`."""
         figures = np.asarray(table.column(figure_name(self.axes, name)), dtype=np.float64)
         return figures[: prod(self.shape)].reshape(self.shape)
 
 
+def holds_values(boxes: IntArray) -> BoolArray:
+    """Whether each box (queries, columns, ends) of inclusive codes holds any value."""
+    return np.asarray((boxes[:, :, 0] <= boxes[:, :, 1]).all(axis=1))
+
+
 def range_columns(axes: Sequence[Axis], boxes: IntArray) -> dict[str, pa.Array]:
-    """The first and the last value of each column of some ranges; none where one is empty."""
-    empty = (boxes[:, :, 0] > boxes[:, :, 1]).any(axis=1)
+    """The first and the last value of each column of some ranges; NULL for an empty range."""
+    empty = ~holds_values(boxes)
     columns: dict[str, pa.Array] = {}
     for column, axis in enumerate(axes):
         for end, suffix in enumerate(("from", "to")):
@@ -112,7 +117,7 @@ def range_columns(axes: Sequence[Axis], boxes: IntArray) -> dict[str, pa.Array]:
 
 
 class CellsMethod:
-    """A method that releases one table of all cells, and answers ranges by adding cells up."""
+    """A method that releases one table of all cells, and answers ranges by sums of cells."""
 
     domain: Domain
     table: ClassVar[str]
@@ -120,12 +125,12 @@ class CellsMethod:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {self.table: blank_cells(self.domain.axes)}
 
     @property
     def released_cells(self) -> int:
-        """How many cells the release has, from public facts."""
+        """The number of released cells, from public facts."""
         return prod(axis.size for axis in self.domain.axes)
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
@@ -134,20 +139,20 @@ class CellsMethod:
 
 
 def blank_cells(axes: Sequence[Axis], figure: str = "count") -> pa.Table:
-    """A table of cells: the values of the columns, and a figure."""
+    """An empty table of cells: the values of the columns, and a figure."""
     return pa.table(
         {**{axis.column: _empty_column(axis) for axis in axes}, figure: _empty_floats()}
     )
 
 
 def blank_boxes(axes: Sequence[Axis]) -> pa.Table:
-    """A table of boxes: the first and the last value of each column, and a count."""
+    """An empty table of boxes: the first and the last value of each column, and a count."""
     ends = {f"{axis.column}_{end}": _empty_column(axis) for axis in axes for end in ("low", "high")}
     return pa.table({**ends, "count": _empty_floats()})
 
 
 def blank_figures(*names: str) -> pa.Table:
-    """A table of numbers alone."""
+    """An empty table of numbers."""
     return pa.table({name: _empty_floats() for name in names})
 
 

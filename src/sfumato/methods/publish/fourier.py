@@ -60,20 +60,18 @@ def prepare(
     return prepare_parities(request, way=way, of=of)
 
 
-# The lowest frequencies of a series of counts, and the smooth series that they make.
-
 # Cosines and sines are rounded to whole multiples of 1 / SCALE.
 SCALE = 1 << 24
 
-# How many coefficients are kept if nobody says: the mean and nine waves.
+# The default: the mean and nine waves.
 DEFAULT_COEFFICIENTS = 10
 
-# The most entries of the matrix of cosines and sines, which is made row by row.
+# The most entries of the matrix of cosines and sines, which is computed row by row.
 MAX_MATRIX_ENTRIES = 1 << 28
 
 
 def prepare_series(request: Request, *, coefficients: object = None) -> Series:
-    """Choose the noise of least variance for the first coefficients, real and imaginary."""
+    """Measure the lowest frequencies of one column with the noise of least variance."""
     domain = Domain((one_axis(request, "fourier"),))
     check(request.postprocess)
     most = domain.shape[0] // 2 + 1
@@ -115,14 +113,14 @@ class Waves:
 
     @cached_property
     def gains(self) -> FloatArray:
-        """How much each row counts in the inverse: 1 alone, 2 where a negative frequency joins."""
+        """The weight of each row in the inverse: 2 where a negative frequency joins, else 1."""
         alone = [frequency in (0, self.points / 2) for frequency in self.frequencies]
         return np.where(alone, 1.0, 2.0)
 
     def row(self, index: int) -> FloatArray:
         """One cosine or sine."""
         frequency = self.frequencies[index]
-        # Reduced before it is turned into an angle, so that long series lose no digits.
+        # Reduced modulo n before it becomes an angle, so that long series lose no digits.
         angles = 2 * np.pi / self.points * (frequency * np.arange(self.points) % self.points)
         is_sine = index > 0 and self.frequencies[index - 1] == frequency
         return np.asarray(np.sin(angles) if is_sine else np.cos(angles))
@@ -133,7 +131,7 @@ class Waves:
 
     @property
     def columns(self) -> ColumnNorms:
-        """The exact norms of the rounded matrix: cosines and sines both count."""
+        """The exact norms of the rounded matrix of cosines and sines."""
         l1 = np.zeros(self.points, dtype=np.int64)
         # Squares are below 2^48 each; beyond 2^14 rows their sum could pass 64 bits.
         l2_squared = np.zeros(self.points, dtype=object if self.coefficients >= 1 << 13 else int)
@@ -144,7 +142,7 @@ class Waves:
         return ColumnNorms(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
 
     def measured(self, counts: IntArray) -> NDArray[Any]:
-        """The matrix's product with counts along the last axis; entries are at most SCALE."""
+        """The exact product of the matrix and counts along the last axis."""
         counts = widened(counts, SCALE)
         rows = [counts @ self.whole_row(index) for index in range(len(self.frequencies))]
         return np.stack(rows, axis=-1)
@@ -157,10 +155,11 @@ class Waves:
         return series
 
     def ranges_gain(self, lengths: IntArray) -> FloatArray:
-        """The sum of the squared weights of noises in a range, which its length decides alone.
+        """The sum of the squared weights of noises in a range, which depends only on its length.
 
-        Over w points, a cosine's sum squared and its sine's make (sin(pi f w / n) / sin(pi f /
-        n))^2; the highest frequency's cosine adds up to 0 or 1 in absolute value, as the same says.
+        Over w points, the squared sums of a cosine and its sine add up to (sin(pi f w / n) /
+        sin(pi f / n))^2. The cosine of the highest frequency sums to 0 or 1 in absolute value,
+        which the same formula gives.
         """
         squared_weights = lengths.astype(np.float64) ** 2
         for frequency in range(1, self.coefficients):
@@ -180,9 +179,9 @@ class Series(SingleNoise, CellsMethod):
     *Sensitivity*: the largest column of the rounded matrix of cosines and sines, in L1 or L2,
     computed exactly; twice that where people are replaced, as columns may be opposite.
     *Error*: the noise part has the same variance in every cell, (4 k - 3) / (n SCALE)^2 times the
-    noise's for k coefficients of n points, and a closed form for ranges. What the frequencies left
-    out would have told is a bias that depends on the data and is not known beforehand.
-    *Edges*: rounding is off by at most 2^-25 of the rows a coefficient. Missing values are counted
+    noise's for k coefficients of n points, and a closed form for ranges. The frequencies left out
+    cause a bias that depends on the data and is not known in advance.
+    *Edges*: rounding changes a coefficient by at most 2^-25 of the rows. Missing values are counted
     apart. Counts may be negative.
     *Reference*: Rastogi & Nath 2010, Algorithm 1, with both parts of each coefficient counted.
     """
@@ -196,7 +195,7 @@ class Series(SingleNoise, CellsMethod):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many coefficients are kept, and the noise that was chosen."""
+        """The number of coefficients, and the chosen noise."""
         return {
             "coefficients": self.waves.coefficients,
             "noise": noise_name(self.noise),
@@ -204,7 +203,7 @@ class Series(SingleNoise, CellsMethod):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise in each cell, and that of missing values."""
+        """The sd of each cell and of missing values."""
         cell = self.ranges_variance(np.zeros((1, 1, 2), dtype=np.int64))
         note = "noise alone; frequencies left out add a bias that depends on the data"
         stated: dict[str, Any] = {"cell": {"sd": math.sqrt(cell[0])}, "note": note}
@@ -218,7 +217,7 @@ class Series(SingleNoise, CellsMethod):
         return self.waves.inverse(noisy.astype(np.float64))
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell."""
+        """Count with noise: one row for every cell."""
         interior, nulls = self.domain.split(counter)
         smooth = self.smooth(interior, entropy)
         weighted = widened(nulls, self.missing_weight) * self.missing_weight
@@ -229,29 +228,22 @@ class Series(SingleNoise, CellsMethod):
         return {"fourier": self.domain.table(inner, outer)}
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each estimate, exactly; the bias of smoothing is not in it."""
+        """The exact variance of each estimate, without the bias of smoothing."""
         lengths = np.maximum(boxes[:, 0, 1] - boxes[:, 0, 0] + 1, 0)
         return self.waves.ranges_gain(lengths) * self.noise.variance
 
 
-# Marginals by parities: a few Fourier coefficients of a table of bits, and whole counts from
-# them.
-#
-# A column of n values is coded in as many bits as n needs. The parity of a set of bits is 1 or -1
-# by
-# whether an even or odd number of them is set, and a coefficient is the sum of a parity over all
-# rows. A marginal is known from the coefficients of all sets of its own columns' bits, and
-# marginals
-# that share columns share coefficients: none is measured twice.
-#
-# Decision `marginals`.
+# Parities: a column of n values is coded in as many bits as n needs. The parity of a set of bits is
+# 1 if an even number of them is set, else -1, and a coefficient is the sum of a parity over all
+# rows. A marginal follows from the coefficients of all sets of the bits of its columns. Marginals
+# that share columns share coefficients, so none is measured twice. Decision `marginals`.
 
-# The most numbers in the matrix of the linear program: seconds of work.
+# The most entries in the matrix of the linear program: seconds of work.
 _MAX_MATRIX_ENTRIES = 1 << 20
 
 
 def prepare_parities(request: Request, *, way: object = None, of: object = None) -> Parities:
-    """Find the coefficients that the marginals need and the noise of least variance for them."""
+    """Measure the coefficients that some marginals need with the noise of least variance."""
     if request.postprocess:
         raise ParameterError(
             "option_not_applicable",
@@ -266,19 +258,20 @@ def prepare_parities(request: Request, *, way: object = None, of: object = None)
 
 @dataclass(frozen=True)
 class Parities(SingleNoise):
-    """Noise on the parity coefficients, then the table of counts that comes nearest to them.
+    """Noise on the parity coefficients, then the table of counts nearest to them.
 
     *Guarantee*: the price in full, epsilon or rho, for all coefficients together; all else is
     computed from them.
     *Sensitivity*: a row adds 1 or -1 to each of the |B| coefficients: |B| in L1 and sqrt(|B|) in
     L2 for every row of a person, twice that if replaced (|B| 2^(-d/2) in the unitary scaling of d
     bits).
-    *Error*: a linear program finds counts of at least 0 with the least largest distance from the
-    noisy coefficients; the truth is one candidate, so no coefficient ends further from it than
-    twice the largest noise, and no cell of a marginal does, being a mean of coefficients. A vertex
-    has at most |B| counts above 0, and rounding them moves a cell by at most half of those in it.
-    *Edges*: codes that stand for no value are known to be empty. A missing value is one more
-    value. Domains too large for the program are refused.
+    *Error*: a linear program finds counts of at least 0 whose largest distance from the noisy
+    coefficients is least. The true table is a candidate, so each coefficient ends within twice the
+    largest noise of the truth, and so does each cell of a marginal, which is a mean of
+    coefficients. A vertex has at most |B| counts above 0; rounding them moves a cell by at most
+    half of those in it.
+    *Edges*: codes that stand for no value are empty. A missing value is one more value. Domains too
+    large for the program are refused.
     *Reference*: Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar 2007.
     """
 
@@ -289,7 +282,7 @@ class Parities(SingleNoise):
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        """What is released, and how many coefficients are measured for it."""
+        """The released marginals, and the number of measured coefficients."""
         return {
             "marginals": [table_name(self.axes, column_set) for column_set in self.sets],
             "coefficients": len(self.coefficients),
@@ -298,8 +291,8 @@ class Parities(SingleNoise):
 
     @cached_property
     def error(self) -> Mapping[str, Any]:
-        """Bounds that hold for all cells of all tables together with 95 %."""
-        # Coefficients are independent, so each may pass the bound with this chance.
+        """Bounds that hold for all cells of all tables together with probability 95 %."""
+        # Coefficients are independent, so each may exceed the bound with this probability.
         tail_probability = -math.expm1(math.log(0.95) / len(self.coefficients))
         noise = 2 * self.noise.bound(tail_probability)
         cells = math.prod(axis.size for axis in self.axes)
@@ -319,7 +312,7 @@ class Parities(SingleNoise):
 
     @cached_property
     def matrix(self) -> IntArray:
-        """The parity of every coefficient, by row, in every cell, by column."""
+        """The parity of every coefficient (row) in every cell (column)."""
         codes = np.zeros([axis.size for axis in self.axes], dtype=np.int64)
         for axis, size in enumerate(codes.shape):
             shape = [-1 if dimension == axis else 1 for dimension in range(codes.ndim)]
@@ -329,7 +322,7 @@ class Parities(SingleNoise):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
+        """The released tables without rows: their names and columns."""
         return {
             table_name(self.axes, column_set): blank_cells(
                 [self.axes[column] for column in column_set]
@@ -368,9 +361,9 @@ def _bits(size: int) -> int:
 
 
 def _coefficients(axes: Sequence[Axis], sets: Sequence[Set]) -> IntArray:
-    """The sets of bits, as numbers, whose parities the marginals need; the last column is lowest.
+    """The sets of bits whose parities the marginals need, as numbers; the last column is lowest.
 
-    No set is needed but those within the bits of one marginal's columns.
+    A marginal needs the subsets of the bits of its columns.
     """
     widths = [_bits(axis.size) for axis in axes]
     shifts = [sum(widths[column + 1 :]) for column in range(len(axes))]

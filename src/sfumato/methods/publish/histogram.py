@@ -1,4 +1,4 @@
-"""The histogram: every cell of the declared columns counted, with independent noise on each."""
+"""The histogram: the count of every cell of the declared columns, with independent noise."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRUNCATED = "truncated-geometric"
 def prepare(
     request: Request, *, total: object = None, noise: object = None, most: object = None
 ) -> Histogram | TruncatedHistogram:
-    """Choose the noise of least variance that the price pays for; `total` is public if given.
+    """Choose the noise of least variance that the price pays for; a given `total` is public.
 
     With the `noise` "truncated-geometric" every count lies from 0 to `most`, a public number.
     """
@@ -80,15 +80,16 @@ def _truncated(request: Request, total: object, most: object) -> TruncatedHistog
 
 @dataclass(frozen=True)
 class TruncatedHistogram(SingleNoise, CellsMethod):
-    """Geometric noise on the count of every cell, moved to the nearer end outside of 0 and `most`.
+    """Geometric noise on the count of every cell, clamped to the range from 0 to `most`.
 
-    *Guarantee*: the price in full, as pure epsilon, for all cells together: truncation looks at
-    noisy counts and at public ends alone.
+    *Guarantee*: the price in full, as pure epsilon, for all cells together: truncation uses only
+    noisy counts and public ends.
     *Sensitivity*: L1, of a histogram under the privacy unit.
-    *Error*: of a cell never more than without truncation, for counts up to `most`; biased near the
-    ends, so that ranges over many cells add the biases up and nothing is stated of them. Of one
-    count, for every loss that grows with distance, whoever has a prior can make the best use of it.
-    *Edges*: a count above `most` is told as about `most`. Missing values have cells of their own.
+    *Error*: of a cell never more than without truncation, for counts up to `most`. It is biased
+    near the ends; ranges over many cells add the biases up, so no error is stated for them. For one
+    count and every loss that grows with distance, no private mechanism serves a user with a prior
+    better.
+    *Edges*: a count above `most` is released as about `most`. Missing values have their own cells.
     *Reference*: Ghosh, Roughgarden & Sundararajan 2009, section 2.
     """
 
@@ -103,12 +104,12 @@ class TruncatedHistogram(SingleNoise, CellsMethod):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Bounds for one cell, of a count between the ends."""
+        """Bounds for one cell whose count lies between the ends."""
         note = "bounds; counts near the ends are biased, and sums of many add their biases up"
         return {"cell": noise_error(self.noise), "note": note}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell."""
+        """Count with noise: one row for every cell."""
         interior, nulls = self.domain.split(counter)
         noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
         inner, outer = np.split(noisy, [interior.size])
@@ -124,7 +125,7 @@ class Histogram(SingleNoise, CellsMethod):
     *Sensitivity*: of a histogram under the privacy unit: a person of m rows moves it by m in L1
     (2 m if replaced).
     *Error*: the noise's variance in each cell, unbiased; a range of n cells has n times as much.
-    *Edges*: missing values have cells of their own, behind the others; counts are cut to 64 bits.
+    *Edges*: missing values have their own cells, after the others; counts are clamped to 64 bits.
     *Reference*: Dwork, McSherry, Nissim & Smith 2006, Example 3; Ghosh, Roughgarden & Sundararajan
     2009.
     """
@@ -137,19 +138,19 @@ class Histogram(SingleNoise, CellsMethod):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Which noise was chosen, and the total that counts are brought to."""
+        """The chosen noise, and the public total that counts are adjusted to."""
         chosen = {"noise": noise_name(self.noise)}
         return chosen if self.total is None else {**chosen, "total": self.total}
 
     @cached_property
     def cells(self) -> int:
-        """How many cells there are, those of missing values included."""
+        """The number of cells, those of missing values included."""
         return math.prod(axis.size for axis in self.domain.axes)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of one cell, and the largest of all cells with 95 %."""
-        # Cells are independent, so each may pass the bound with this chance.
+        """The error of one cell, and a bound on all cells together with probability 95 %."""
+        # Cells are independent, so each may exceed the bound with this probability.
         tail_probability = -math.expm1(math.log(0.95) / self.cells)
         stated: dict[str, Any] = {
             "cell": noise_error(self.noise),
@@ -158,7 +159,7 @@ class Histogram(SingleNoise, CellsMethod):
         return {**stated, "note": caveat(self.steps)} if self.steps else stated
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell."""
+        """Count with noise: one row for every cell."""
         interior, nulls = self.domain.split(counter)
         noisy = self.noise.steps(np.concatenate([interior.ravel(), nulls]), entropy)
         if not self.steps:
@@ -178,10 +179,10 @@ class Histogram(SingleNoise, CellsMethod):
         return {"histogram": self.domain.table(*processed)}
 
     def ranges_unevenness(self, _tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Nothing: no range ends within a cell."""
+        """Zero: no range ends within a cell."""
         return np.zeros(len(boxes))
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each estimate before post-processing: cells times the noise's."""
+        """The variance of each estimate before post-processing: its cells times the noise's."""
         lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
         return np.asarray(lengths.prod(axis=1, dtype=np.float64) * self.noise.variance)

@@ -1,4 +1,4 @@
-"""The kd-tree: boxes are cut at private medians, then, if asked, evenly like a quadtree's.
+"""The kd-tree: boxes are cut at private medians, and optionally evenly below them.
 
 Decision `spatial-trees`.
 """
@@ -42,21 +42,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Medians:
-    """Cut each of some disjoint boxes in two where about half of its rows lie on either side.
+    """Cut each of some disjoint boxes in two at about the median of its rows.
 
-    The candidates are the cuts behind each code of the box but its last. A cut with L rows up to it
-    and R behind it has the score -|L - R|, which is constant between neighbouring values found: one
-    choice among these ranges, weighted by their lengths, and a uniform cut within is the same law.
+    The candidates are the cuts after each code of the box except its last. A cut with L rows before
+    it and R after it has the score -|L - R|, which is constant between neighbouring occupied codes.
+    So one choice among these ranges, weighted by their lengths, then a uniform cut within the range
+    has the same distribution.
 
     *Guarantee*: epsilon-differential privacy of bounded range epsilon for the cuts of all boxes
-    together. A person who moves d rows of a box moves each of its scores by at most d, so the
-    logarithm of the chances of its cuts moves within a range of epsilon d / sensitivity; boxes are
-    disjoint and cut independently, so the ranges add up, and so do the rows: to the sensitivity.
+    together. A person who moves d rows of a box moves each of its scores by at most d, so the log
+    probabilities of its cuts move within a range of epsilon d / sensitivity. Boxes are disjoint and
+    cut independently, so the ranges add up, and so do the rows: to the sensitivity.
     *Sensitivity*: L1, of a histogram of rows: m for a person of m rows that comes or goes, 2 m for
     one that is replaced; established by the privacy unit.
-    *Error*: |L - R| is above the best of its box by more than 2 sensitivity log(cuts / beta) /
+    *Error*: |L - R| exceeds the least of its box by more than 2 sensitivity log(cuts / beta) /
     epsilon with probability at most beta.
-    *Edges*: a box of one code has no cut and stays whole; an empty box is cut anywhere.
+    *Edges*: a box of one code is not cut. An empty box is cut at a uniform position.
     *Reference*: McSherry & Talwar 2007, Theorem 6; Cormode, Procopiuc, Srivastava, Shen & Yu 2012
     (there with a score of -|rank - n/2|, half of ours, of half the sensitivity).
     """
@@ -66,11 +67,11 @@ class Medians:
 
     @property
     def event(self) -> ExponentialChoice:
-        """What the cuts of all boxes cost."""
+        """The privacy cost of the cuts of all boxes."""
         return ExponentialChoice(epsilon=self.epsilon)
 
     def sample(self, division: Division, axis: int, entropy: Entropy) -> IntArray:
-        """The code behind which to cut each box; its last code where there is only one."""
+        """The code after which each box is cut; for a box of one code, that code."""
         cuts = division.highs[:, axis].copy()
         wide = np.flatnonzero(division.sizes(axis) > 1)
         if not len(wide):
@@ -89,12 +90,12 @@ class Medians:
 
 
 def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Ranges of cuts of equal score: first cut, as offset in its box, length, score, and box."""
+    """Ranges of cuts of equal score: first cut (offset in its box), length, score, and box."""
     sizes = division.sizes(axis)
     offsets, rows, occupied_boxes = _occupied(division, axis, int(sizes.max(initial=1)))
     totals = np.concatenate([[0], np.cumsum(rows)])
     bounds = np.searchsorted(occupied_boxes, np.arange(len(sizes) + 1))
-    # Each box has one range before its first value and one behind each value.
+    # Each box has one range before its first occupied code and one after each of them.
     opening = bounds[:-1] + np.arange(len(sizes))
     behind = np.arange(len(offsets)) + occupied_boxes + 1
     begins, below, boxes = (np.zeros(len(offsets) + len(sizes), dtype=np.int64) for _ in range(3))
@@ -114,7 +115,7 @@ def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray
 
 
 def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntArray, IntArray]:
-    """The offsets that occur in each box, in order, with how many rows have each."""
+    """The occupied offsets of each box, in order, with the number of rows at each."""
     cell_boxes = division.box_of_cell
     keys = cell_boxes * span + (division.codes[:, axis] - division.lows[cell_boxes, axis])
     order = np.argsort(keys)
@@ -127,14 +128,16 @@ def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntAr
     return offsets, rows, boxes
 
 
+# The default shares of the price that pay for medians: 30 % is that of the paper.
 _MEDIANS_SHARE, _HYBRID_MEDIANS_SHARE = Fraction(3, 10), Fraction(1, 10)
 # One level of a hybrid in so many is cut at medians: further down a box has too few rows.
 _MEDIAN_LEVEL_RATIO = 4
-# Below so many standard deviations, of the leaves of a tree of usual height, a count tells little
-# and those of its parts tell less.
+# A box is cut only above so many standard deviations of the leaves of a tree of usual height:
+# below, the counts of its parts would be mostly noise.
 _PRUNE_LEAF_STDDEVS = 4
-# Below so many of its own a count may well be that of nobody.
+# A box is cut only above so many of its own standard deviations: below, it may well be empty.
 _PRUNE_OWN_STDDEVS = 2
+# The bias of a count whose noise stopped a box, at most, in standard deviations.
 _MAX_BIAS_STDDEVS = 0.5
 _STOPPED = (
     "Boxes are cut by noisy counts that remain in the estimates: a count may be off by this part "
@@ -150,14 +153,23 @@ def prepare(
     hybrid: object = None,
     prune: object = None,
 ) -> KdTree:
-    """Share the price out and choose the noise of least error.
+    """Divide the price among cuts and levels, and choose the noise of least error.
 
-    `height` is the number of levels below the root: if not given, as many as lead to single points
-    after the medians, wherever counts do not stop a box. `medians` is the share of the price that
-    cuts cost, `hybrid` how many levels are cut at medians before the rest is cut evenly (of a given
-    height all, else up to 8). A box with a noisy count below `prune` is not cut further: 4 standard
-    deviations of the leaves of a tree of height 8, and 2 of its own, if not given; with 0 every box
-    is cut.
+    Parameters
+    ----------
+    request : Request
+        The columns and the price.
+    height : int, optional
+        The number of levels below the root. By default as many as lead to single points after the
+        medians, unless low counts stop a box.
+    medians : number, optional
+        The share of the price that pays for the medians.
+    hybrid : int, optional
+        The number of levels cut at medians; further levels are cut evenly. By default all levels of
+        a given height, else up to 8.
+    prune : int, optional
+        A box with a lower noisy count is not cut; 0 cuts every box. By default 4 standard
+        deviations of the leaves of a tree of height 8, and at least 2 of its own.
     """
     space = Space(request.axes)
     least = None if prune is None else options.whole(prune, "prune", least=0, most=1 << 53)
@@ -172,7 +184,7 @@ def prepare(
     )
     tree_height = median_levels + finest if fixed_height is None else fixed_height
     if least is not None and fixed_height is None:
-        # Who says when to stop may have every box cut: then there can be no more than these.
+        # A given threshold may cut every box, so the height is bounded by the largest full tree.
         tree_height = min(tree_height, most)
         median_levels = min(median_levels, tree_height)
     medians_share = price_share(medians, "medians", default=_MEDIANS_SHARE)
@@ -188,7 +200,7 @@ def prepare(
 def prepare_hybrid(
     request: Request, *, height: object = None, medians: object = None, prune: object = None
 ) -> KdTree:
-    """The kind 'hybrid': medians for a quarter of the height, or two levels if none is given."""
+    """The kind 'hybrid': medians for a quarter of the height, or for two levels by default."""
     requested = USUAL_HEIGHT if height is None else height
     levels = options.whole(requested, "height", least=1, most=1 << 20)
     finest = max((size - 1).bit_length() for size in Space(request.axes).shape)
@@ -228,7 +240,7 @@ def _tree(
     if prune is None:
         usual = level_shares(min(height, USUAL_HEIGHT), max(1, len(axes)), spending)[-1]
         least = _PRUNE_LEAF_STDDEVS * spending.noise(request.sensitivity, counts * usual).stddev
-        # However little noise there is, a box of nobody is not cut.
+        # An empty box is not cut, however little noise there is.
         prunes = [
             max(1, round(max(least, _PRUNE_OWN_STDDEVS * noise.stddev))) for noise in noises[:-1]
         ]
@@ -257,44 +269,44 @@ class KdTree(Decomposition):
 
     *Guarantee*: the price in full. Each round of cuts and each level of counts has its own share;
     a level's boxes and the blocks of missing values are one partition of the rows. Whether a box
-    is cut further depends on noisy counts that were paid for, and on its size, which is public, as
-    is how many boxes there may be. One
-    that is not is counted once more, with all the shares of the levels below it, of which its rows
-    have no other use: so no row costs more than the shares of all levels. With Gaussian noise a
-    person of d rows in a box costs d^2 times its shares at most, and parts of d have no more.
+    is cut further depends on noisy counts that were paid for, on its size and on the number of
+    boxes, which are public. A box that is not cut is counted once more with all the shares of the
+    levels below it, which its rows do not use otherwise: so no row costs more than the shares of
+    all levels. With Gaussian noise a person of d rows in a box costs at most d^2 times its shares,
+    and a division of the d rows costs no more.
     *Sensitivity*: of a histogram for counts; for cuts that of `Medians`, both by the privacy unit.
     *Error*: of a box at most its level's noise, less where levels are made consistent; of a range,
-    `ranges_variance` bounds it beforehand by the nodes that its sides can cross. These hold for
-    noise that does not shape the tree; with `prune`, noise that stopped a box stays in its count,
-    which is biased by less than half a standard deviation, as `error` states. Inside a leaf of
-    several points rows are taken to lie evenly: `ranges_unevenness` bounds what that adds.
+    `ranges_variance` bounds it in advance by the nodes that its sides can cross. These hold for
+    noise that does not shape the tree. With `prune`, noise that stopped a box stays in its count,
+    which is biased by less than half a standard deviation, as `error` states. Rows are taken to lie
+    evenly inside a leaf of several points: `ranges_unevenness` bounds the error that this adds.
     *Edges*: boxes of a single point are not cut. Counts may be negative and are not whole.
     *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012: kd-standard and kd-hybrid, with
     geometric budgets (Lemma 3), consistency, and 30 % for medians.
     """
 
     rests: tuple[Noise, ...]
-    """For each depth but the last, the noise of all levels below it together."""
+    """For each depth except the last, the noise of all levels below it together."""
     cuts: tuple[Medians, ...]
-    """One for each round: the columns in turn, level by level."""
+    """One for each round of cuts: the columns in turn, level by level."""
     prunes: tuple[int, ...]
-    """For each depth but the last, the least noisy count of a box that is cut; 0 if all are."""
+    """For each depth except the last, the least noisy count of a box that is cut; 0 cuts all."""
 
     @cached_property
     def _columns(self) -> list[int]:
-        """The columns along which there is something to cut."""
+        """The columns of more than one point, which can be cut."""
         return [axis for axis, size in enumerate(self.space.shape) if size > 1]
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return Composed(
             (*(cut.event for cut in self.cuts), *(noise.event for noise in self.noises))
         )
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The shape of the tree and how its price is spent."""
+        """The shape of the tree and the division of its price."""
         chosen: dict[str, Any] = {
             "noise": noise_name(self.noises[0]),
             "height": len(self.noises) - 1,
@@ -321,7 +333,7 @@ class KdTree(Decomposition):
         growth.measure(self.noises[0], entropy)
         for depth, noise in enumerate(self.noises[1:]):
             chosen = self._chosen(growth, depth)
-            # Rows without a place are in no box that could be cut.
+            # Rows with missing values are in no box that could be cut: count them once.
             growth.measure(
                 self.rests[depth], entropy, chosen=growth.newest & ~chosen, missing=depth == 0
             )
@@ -338,7 +350,7 @@ class KdTree(Decomposition):
             growth.measure(noise, entropy, chosen=growth.newest, missing=False)
 
     def _chosen(self, growth: Growth, depth: int) -> BoolArray:
-        """The boxes to be cut; where there is no room for all, those of the largest counts."""
+        """The boxes to be cut; beyond the most boxes of a tree, those of the largest counts."""
         chosen = growth.newest & (growth.sizes() > 1).any(axis=1)
         if self.prunes[depth]:
             chosen &= growth.estimates() >= self.prunes[depth]
@@ -349,7 +361,7 @@ class KdTree(Decomposition):
         return chosen
 
     def precisions(self, tree: BoxTree) -> FloatArray:
-        """Every node is measured with its level, and a leaf with what is left for those below."""
+        """Every node is measured with its level, a leaf also with the shares of all below it."""
         level_precisions = np.array([1 / noise.variance for noise in self.noises])
         rest_precisions = np.array([*(1 / noise.variance for noise in self.rests), 0.0])
         return level_precisions[tree.depths] + np.where(

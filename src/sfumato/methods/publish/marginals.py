@@ -1,4 +1,8 @@
-"""Marginals: noisy tables of several sets of columns at once, consistent with each other."""
+"""Marginals: noisy tables of several sets of columns at once, consistent with each other.
+
+The module reads the request, chooses what to measure with which noise, and estimates all tables
+from it. Decision `marginals`.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +49,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Marginals:
-    """Tables of several sets of columns, put together from residuals that were measured with noise.
+    """Tables of several sets of columns, computed from residuals that were measured with noise.
 
     *Guarantee*: the price in full, epsilon or rho, for all tables together: a person is in every
     measured table, and their shares of the budget sum to 1.
     *Sensitivity*: of each measured table under the privacy unit: a person of m rows moves it by m
-    in L1 and L2 (2 m and m sqrt(2) if replaced). A residual measured by itself, which is done for
-    Gaussian noise where people are added or removed, is a table centred along every axis, times
-    its cells to make it whole: in L2 squared m^2 times the product of n (n - 1) over the sizes n.
+    in L1 and L2 (2 m and m sqrt(2) if replaced). Residuals are measured by themselves for Gaussian
+    noise where people are added or removed. A residual is a table centred along every axis, times
+    the number of its cells, which makes it whole: in L2 squared m^2 times the product of n (n - 1)
+    over the sizes n.
     *Error*: unbiased; every cell of a table has the same variance, the sum over its subsets R of
-    variance(R) product_R(1 - 1/n) / (cells of the table for every cell of R)^2, known exactly
-    before. Of all ways to add Gaussian noise to linear queries, measuring every residual has the
+    variance(R) product_R(1 - 1/n) / (cells of the table for every cell of R)^2, known exactly in
+    advance. Of all ways to add Gaussian noise to linear queries, measuring every residual has the
     least weighted sum of variances where people are added or removed.
     *Edges*: a missing value is one more value. Columns of a single value change nothing. Two tables
-    agree on all columns they share, unless post-processing treats each by itself.
+    agree on all columns they share, unless they are post-processed, each by itself.
     *Reference*: Xiao, He, Zhang & Kifer 2023 (ResidualPlanner); Barak, Chaudhuri, Dwork, Kale,
     McSherry & Talwar 2007 for tables that agree.
     """
@@ -71,7 +76,7 @@ class Marginals:
 
     @property
     def released_cells(self) -> int:
-        """How many cells all tables have together, from public facts."""
+        """The number of cells of all tables together, from public facts."""
         axes = self.request.axes
         return sum(
             math.prod(axes[column].size for column in column_set) for column_set in self.sets
@@ -79,12 +84,12 @@ class Marginals:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return Composed(tuple(noise.event for noise in self.strategy.noises))
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        """What is released, what is measured for it, and with which share of the budget."""
+        """The released tables, the measured ones, and the share of the budget of each."""
         strategy = self.strategy
         measured = [
             table_name(self.request.axes, tuple(self.columns[column] for column in column_set))
@@ -121,7 +126,7 @@ class Marginals:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row."""
+        """The released tables without rows: their names and columns."""
         axes = self.request.axes
         return {
             table_name(axes, column_set): blank_cells([axes[column] for column in column_set])
@@ -148,7 +153,7 @@ class Marginals:
 
 
 def cells_table(axes: Sequence[Axis], figures: NDArray[Any]) -> pa.Table:
-    """One row for every cell of some axes, the last of them fastest, with its figure."""
+    """One row for every cell of some axes, the last axis fastest, with its figure."""
     arrays, before, after = [], 1, figures.size
     for axis in axes:
         after //= axis.size
@@ -171,13 +176,22 @@ def prepare(
 ) -> Marginals:
     """Choose what to measure, with which noise, for the least weighted sum of variances.
 
-    `way` asks for all marginals of so many columns (2 if nobody says), `of` for a list of them;
-    `weights`, one for each, say how much an error in their cells matters; `total` is the number
-    of rows if it is public.
+    Parameters
+    ----------
+    request : Request
+        The columns and the price.
+    way : int, optional
+        Release all marginals of so many columns; 2 by default.
+    of : str or list, optional
+        The sets of columns to release, instead of `way`.
+    weights : str or list, optional
+        For each marginal, how much an error in its cells matters.
+    total : int, optional
+        The number of rows, where it is public.
     """
     public = public_total(request, total)
     sets = read_column_sets(request.axes, way=way, of=of)
-    # A column of one value changes no table, so it takes no part.
+    # A column of one value changes no table, so the lattice leaves it out.
     columns = [column for column, axis in enumerate(request.axes) if axis.size > 1]
     lattice = MarginalLattice(
         tuple(request.axes[column].size for column in columns),
@@ -195,11 +209,11 @@ def prepare(
 def _best_strategy(
     request: Request, lattice: MarginalLattice, spending: Spending
 ) -> MarginalStrategy:
-    """The best way to spend.
+    """The best strategy for one way to spend the price.
 
-    Centring pays off for Gaussian noise alone, and not for one table, which is best measured as it
-    is. Where people are replaced it does not either: two rows can be as far apart in the residual
-    of a column as in its whole table.
+    Centred residuals are better for Gaussian noise only, and not for a single table, which is best
+    measured as it is. Nor are they better where people are replaced: two rows can be as far apart
+    in the residual of a column as in its whole table.
     """
     added = request.unit.relation is Neighbours.ADD_REMOVE
     if spending.rho is not None and added and len(lattice.marginals) > 1:
@@ -219,20 +233,18 @@ def _weights(weights: object, sets: tuple[Set, ...]) -> tuple[float, ...]:
     return tuple(float(weight(value, "weights")) for value in values)
 
 
-# Which marginals are wanted: sets of columns, by their places among the columns of a request.
-
 # The most marginals of one release.
 MAX_MARGINALS = 4096
 
-# The most subsets of all their sets of columns: seconds of planning.
+# The most subsets of all sets of columns together: seconds of planning.
 _MAX_SUBSETS = 1 << 16
 
 
 def read_column_sets(axes: Sequence[Axis], *, way: object, of: object) -> tuple[Set, ...]:
-    """Read the marginals that are asked for: all of `way` columns, 2 if nobody says, or those `of`.
+    """Read the requested marginals: all of `way` columns (2 by default), or the list `of`.
 
     `of` is a text such as "age*sex,age*race", a list of texts such as "age*sex", or a list of
-    lists of names. Places within a set are in the order of the columns.
+    lists of names. The positions within a set are in the order of the columns.
     """
     if way is not None and of is not None:
         raise ParameterError(
@@ -300,7 +312,7 @@ def _check_count(count: int) -> None:
 
 
 def _check(axes: Sequence[Axis], sets: Sequence[Set]) -> None:
-    """Refuse tables that could not be told apart, and more cells than can be released."""
+    """Refuse tables of equal names, too many subsets to plan for, and too many cells."""
     names = [table_name(axes, column_set) for column_set in sets]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ParameterError(
@@ -323,25 +335,21 @@ def _check(axes: Sequence[Axis], sets: Sequence[Set]) -> None:
         )
 
 
-# What is measured for some marginals, with which noise, and the residuals estimated from it.
+# *Shares*: a measurement with the share s of the budget has the variance unit / s^power in each
+# cell. The power is 1 for Gaussian noise, whose rho adds up, and 2 for Laplace noise, whose epsilon
+# adds up.
 #
-# *Shares*: measurement T gets a share s of the budget and has then the variance unit / s^power in
-# each cell: power 1 for Gaussian noise, whose rho adds up, and 2 for Laplace noise, whose epsilon
-# does.
-#
-# *Merging*: every table takes its share of the budget, and Laplace noise grows with the square of
-# 1 / share; so one table over more columns, from which several wanted ones are added up, often
-# beats
-# them all. If T is measured for wanted tables of total weight W, their cells have a total
-# variance of
-# W times the cells of T, and at the best shares the sum over all measured tables is, with p the
-# power
-# of 1/share, the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)).
-#
-# Decision `marginals`.
+# *Merging*: every measured table takes a share of the budget, and the variance of Laplace noise
+# grows with the square of 1 / share. So one table over more columns, from which several released
+# ones are summed, often beats measuring each of them. If T is measured for released tables of total
+# weight W, their cells have a total variance of W times the cells of T. At the best shares the sum
+# over all measured tables is the (1 + p)-th power of the sum of (W x cells)^(1 / (1 + p)), with p
+# the power of 1 / share.
 
 _MAX_ROUNDS = 1000
+# Relative improvement of the error below which the shares have converged.
 _CONVERGED = 1e-12
+# Shares are exact multiples of 1 / _SHARE_UNITS.
 _SHARE_UNITS = 1 << 30
 
 
@@ -353,12 +361,12 @@ def divide(
     power: int,
     rounds: int = _MAX_ROUNDS,
 ) -> tuple[FloatArray, float]:
-    """Give the shares, which sum to 1, and the sum of importance x variance over all residuals.
+    """The best shares, which sum to 1, and the sum of importance x variance over all residuals.
 
-    The variance of a weighted mean with fixed weights is a sum of one term for each measurement,
-    of which the best shares are known; and the best weights never make it larger. Taking turns
-    improves the sum in every round. For Gaussian noise the end is the optimum, as the problem is
-    convex; for Laplace noise it is a local one.
+    With fixed weights the variance of a weighted mean is a sum with one term for each measurement,
+    for which the best shares are known. With fixed shares the best weights are known. Alternating
+    improves the sum in every round. The limit is the optimum for Gaussian noise, where the problem
+    is convex, and a local optimum for Laplace noise.
     """
     shares = np.full(len(units), 1 / len(units))
     previous_error = np.inf
@@ -383,12 +391,14 @@ def exact(shares: FloatArray) -> list[Fraction]:
     return [Fraction(int(unit_count), _SHARE_UNITS) for unit_count in units]
 
 
+# Tables of more cells are not formed by merging.
 _MAX_LOG_CELLS = log(1 << 22)
+# A family is ranked only after it has shrunk by this factor since the last ranked one.
 _FAMILY_SHRINKAGE = 0.95
 
 
 def families(lattice: MarginalLattice, *, power: int) -> Iterator[tuple[Set, ...]]:
-    """Families of tables to measure: the wanted ones, then ever fewer, merged pair by pair."""
+    """Families of tables to measure: the released ones, then ever fewer, merged pair by pair."""
     merging = _Merging(lattice, power)
     yield merging.family
     last_count = len(merging.matter)
@@ -399,10 +409,10 @@ def families(lattice: MarginalLattice, *, power: int) -> Iterator[tuple[Set, ...
 
 
 class _Merging:
-    """Tables to measure, of which the two that gain most become one, again and again.
+    """Greedy merging of tables: in each step the pair with the largest gain becomes one table.
 
-    What a table gains with its best mate is an upper bound once the mate was merged itself; it is
-    found anew only where the bound comes out on top.
+    The gain of a table with its best mate is an upper bound once the mate has been merged itself.
+    It is computed anew only where the bound is the largest of all.
     """
 
     def __init__(self, lattice: MarginalLattice, power: int) -> None:
@@ -418,12 +428,12 @@ class _Merging:
 
     @property
     def family(self) -> tuple[Set, ...]:
-        """The tables as they are now."""
+        """The present tables."""
         rows = self.members[self.alive]
         return tuple(dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in rows))
 
     def steps(self) -> Iterator[int]:
-        """Merge the best pair, and say how many tables are left."""
+        """Merge the best pair, and yield the number of remaining tables."""
         gains = np.empty(len(self.matter))
         mates, merged, known = np.zeros((3, len(gains)), dtype=np.int64)
         for table in range(len(gains)):
@@ -451,7 +461,7 @@ class _Merging:
         self.alive[second] = False
 
     def _gains(self, table: int) -> FloatArray:
-        """What merging with each other table takes from the sum of roots."""
+        """How much merging with each table lowers the sum of roots."""
         union = self.cells[table] + self.cells - self.members @ (self.members[table] * self.logs)
         separate = self._roots(self.cells[table], self.matter[table])
         separate = separate + self._roots(self.cells, self.matter)
@@ -464,9 +474,11 @@ class _Merging:
         return np.asarray(np.exp(self.root * (cells + np.log(weights))))
 
 
+# A table with a smaller share is dropped, unless no wider table can replace it.
 _NEGLIGIBLE_SHARE = 2.0**-20
+# Rounds of `divide` that rank a family; the chosen family gets all rounds.
 _RANKING_ROUNDS = 50
-# Cells of a table of which several measured ones are added up: one passage over the data.
+# The most cells of a table from which several measured ones are summed: one pass over the data.
 _MAX_COVER_CELLS = 1 << 20
 
 
@@ -474,7 +486,7 @@ _MAX_COVER_CELLS = 1 << 20
 class MarginalStrategy:
     """Tables measured with independent noise in each cell: as they are, or centred.
 
-    A centred table is a residual times its number of cells, which makes it whole numbers.
+    A centred table is a residual times the number of its cells, which makes it whole.
     """
 
     lattice: MarginalLattice
@@ -485,13 +497,13 @@ class MarginalStrategy:
 
     @cached_property
     def scales(self) -> FloatArray:
-        """What the measured whole numbers are divided by."""
+        """The divisors of the measured whole numbers."""
         cells = [float(self.lattice.cells(table)) for table in self.measured]
         return np.array(cells) if self.centred else np.ones(len(cells))
 
     @cached_property
     def precisions(self) -> FloatArray:
-        """One over the variance of each measurement, in counts."""
+        """1 / variance of each measurement, in counts."""
         return np.array([1 / noise.variance for noise in self.noises]) * self.scales**2
 
     @cached_property
@@ -501,19 +513,19 @@ class MarginalStrategy:
 
     @cached_property
     def total_variance(self) -> float:
-        """The sum of the variances of all wanted cells, each times the weight of its table."""
+        """The sum of the variances of all released cells, each times the weight of its table."""
         return float(self.lattice.importance @ self.fitted.variances)
 
     def measure(
         self, counter: Counter, columns: Sequence[str], entropy: Entropy
     ) -> dict[Set, FloatArray]:
-        """Count with noise and estimate every residual; `columns` are the names of ours."""
+        """Count with noise and estimate every residual; `columns` names the lattice's columns."""
         return self.fitted.residuals(self._noisy(counter, columns, entropy))
 
     def _noisy(
         self, counter: Counter, columns: Sequence[str], entropy: Entropy
     ) -> Iterator[FloatArray]:
-        """The measured tables, in order. Several small ones are counted together."""
+        """The measured tables with noise, in order. Small ones are counted from a common cover."""
         covers = _covers(self.lattice, self.measured)
         counted: tuple[Set, Frequencies] | None = None
         for index, (column_set, noise) in enumerate(zip(self.measured, self.noises, strict=True)):
@@ -528,7 +540,7 @@ class MarginalStrategy:
 def measured_tables(
     lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
 ) -> MarginalStrategy:
-    """Measure tables as they are: the family of them, and the shares, that give the least error."""
+    """Measure tables as they are: the family and the shares of least error."""
     power = 1 if spending.epsilon is None else 2
 
     def shared(family: tuple[Set, ...], rounds: int) -> tuple[FloatArray, float]:
@@ -552,11 +564,11 @@ def measured_tables(
 def measured_residuals(
     lattice: MarginalLattice, spending: Spending, sensitivity: Sensitivity
 ) -> MarginalStrategy:
-    """Measure every residual once: with Gaussian noise the best of all.
+    """Measure every residual once, which is optimal for Gaussian noise.
 
-    Only where people are added or removed; then a histogram moves by as many rows as a person has,
-    and most if all of them are in one cell. A row moves a centred table times its cells by the
-    product of n - 1 where a column agrees with the row and of -1 where it does not.
+    Only where people are added or removed: a histogram then moves by a person's rows, and most if
+    all of them are in one cell. A row moves a centred table, times its cells, by the product of
+    n - 1 for each column that agrees with the row and of -1 for each other column.
     """
     sensitivities = [
         Sensitivity(
@@ -581,7 +593,7 @@ def measured_residuals(
 
 
 def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
-    """For each measured set one that holds it and its neighbours, of few enough cells to count."""
+    """For each measured set a superset to count, which it may share with its neighbours."""
     covers: list[Set] = []
     for column_set in reversed(measured):
         union = tuple(sorted({*column_set, *covers[-1]})) if covers else column_set
@@ -594,7 +606,7 @@ def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
 
 
 def _table(counts: Frequencies, axes: Sequence[int]) -> IntArray:
-    """The table of some columns, every cell of it."""
+    """The dense table of some columns."""
     sizes = [counts.sizes[axis] for axis in axes]
     table = np.zeros(sizes, dtype=np.int64)
     if axes:
@@ -606,10 +618,10 @@ def _table(counts: Frequencies, axes: Sequence[int]) -> IntArray:
 
 
 def _centred_whole(table: IntArray) -> NDArray[Any]:
-    """A table centred along every axis, times its number of cells.
+    """A table centred along every axis, times the number of its cells.
 
-    No step makes a number larger than its axis is long; so counts that stay below 2^62 over the
-    cells cannot pass 64 bits. Cutting larger ones down moves no neighbours apart.
+    A step multiplies a number at most by the length of its axis, so counts below 2^62 / cells stay
+    within 64 bits. Larger counts are clamped, which does not increase the sensitivity.
     """
     scaled = np.minimum(table, (1 << 62) // table.size)
     for axis, size in enumerate(table.shape):

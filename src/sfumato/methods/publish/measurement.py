@@ -1,8 +1,8 @@
-"""Measuring counts with noise: how far a person moves what is measured.
+"""Measure counts with noise: the noise, its sensitivity, and checks of requests.
 
-A strategy is a matrix of whole numbers, known to everyone, whose product with the counts gets
-noise. An irrational one is rounded to whole numbers at a power-of-two scale first, and what one
-person can do is taken from the rounded matrix. Cells of missing values have rows of their own.
+A strategy is a public matrix of whole numbers. Its product with the counts gets noise. An
+irrational matrix is first rounded to whole numbers at a power-of-two scale, and the sensitivity is
+that of the rounded matrix. Cells of missing values have rows of their own.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 
 
 def noise_name(noise: Noise) -> str:
-    """What a noise is called among a release's parameters."""
+    """The name of a noise in the parameters of a release."""
     return type(noise).__name__.lower()
 
 
 def noise_error(noise: Noise | TruncatedGeometric) -> dict[str, float]:
-    """How far one figure of this noise is off, for a release's error."""
+    """The error of one figure with this noise: its sd and its 95 % bound."""
     return {"sd": noise.stddev, "bound95": noise.bound(0.05)}
 
 
 class SingleNoise:
-    """A method or strategy that puts one noise on everything it measures."""
+    """A method or strategy with the same noise on all of its measurements."""
 
     noise: Noise | TruncatedGeometric | SparseVector | SmoothMedian
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return self.noise.event
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNorms:
-    """The largest norms among the columns of a whole-number matrix: what one row can do."""
+    """The largest norms of the columns of a whole-number matrix: what one row can change."""
 
     l1: int
     l2_squared: int
@@ -58,10 +58,10 @@ class ColumnNorms:
     """Whether two columns may point in opposite directions."""
 
     def sensitivity(self, request: Request) -> Sensitivity:
-        """How far one person moves the matrix's product with the counts.
+        """How far one person moves the product of the matrix and the counts.
 
-        A norm is largest where all rows of a person lie in one cell. Replaced, they go from there
-        to another: |a - b|^2 is at most |a|^2 + |b|^2 where no entry is negative, else twice that.
+        A norm is largest where all rows of a person lie in one cell. A replacement moves them to
+        another cell: |a - b|^2 is at most |a|^2 + |b|^2 where no entry is negative, else twice.
         """
         person = request.sensitivity
         opposite = 2 if self.signed and request.unit.relation is Neighbours.REPLACE_ONE else 1
@@ -70,19 +70,19 @@ class ColumnNorms:
         )
 
     def missing_weight(self, noise: Noise) -> int:
-        """How many times a cell outside the matrix can be counted, by this noise, for nothing."""
+        """How often a cell outside the matrix can be counted without a higher sensitivity."""
         return self.l1 if isinstance(noise, Geometric) else isqrt(self.l2_squared)
 
 
 def least_noise(request: Request, norms: ColumnNorms | None = None) -> Noise:
-    """The noise of least variance that a price pays for, on a histogram or a matrix's product."""
+    """The noise of least variance for a price, on a histogram or on the product of a matrix."""
     sensitivity = request.sensitivity if norms is None else norms.sensitivity(request)
     noises = [spending.noise(sensitivity) for spending in spendings(request.price)]
     return min(noises, key=lambda noise: noise.variance)
 
 
 def one_axis(request: Request, kind: str) -> Axis:
-    """The axis of a kind that takes one column, whose values it takes in the order of codes."""
+    """The only axis of a request, for kinds that take one ordered column."""
     if len(request.axes) != 1:
         raise ParameterError(
             "columns_invalid",
@@ -99,7 +99,7 @@ def one_axis(request: Request, kind: str) -> Axis:
 
 
 def without_postprocess(request: Request, kind: str) -> None:
-    """Refuse post-processing where what is released are not counts of cells."""
+    """Refuse post-processing where the release has no counts of cells."""
     if request.postprocess:
         raise ParameterError(
             "option_not_applicable",

@@ -1,4 +1,8 @@
-"""Multiplicative weights: learn a whole table from noisy answers to the queries it fails at."""
+"""Multiplicative weights: learn a table from noisy answers to queries that it answers badly.
+
+Classes of queries: ranges, cells of marginals, parities. Tables are arrays of shape (runs, codes of
+each column), so that many runs are answered at once. Decision `selections-in-publications`.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
+# The largest table, the most rounds, and the most queries that the sparse vector judges one by one.
 MAX_CELLS = 1 << 20
 MAX_ITERATIONS = 1000
 MAX_JUDGED = 1 << 14
@@ -54,7 +59,7 @@ def prepare(
     iterate: object = None,
     selection: object = None,
 ) -> Mwem:
-    """Read the class of queries, how often to ask, which table to give and how to choose."""
+    """Read the class of queries, the number of rounds, the released table and the selection."""
     check(request.postprocess)
     domain = Domain(request.axes)
     sizes = tuple(axis.size for axis in request.axes)
@@ -88,7 +93,7 @@ def prepare(
 
 
 def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: object) -> Queries:
-    """The class of queries: the request's ranges if there are any, else all dyadic ones."""
+    """The class of queries; ranges are those of the request, else all dyadic ones."""
     name = options.choice(queries or "ranges", "queries", CLASSES)
     if name == "ranges":
         if request.boxes is None:
@@ -101,10 +106,6 @@ def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: obj
     return MarginalQueries(sizes, at_most) if name == "marginals" else ParityQueries(sizes, at_most)
 
 
-# Classes of linear queries over the cells of a table: ranges, cells of marginals, parities.
-#
-# Tables come as arrays of shape (runs, codes of each column), so that many can be asked at once.
-
 # The most queries of a class.
 MAX_QUERIES = 1 << 20
 
@@ -114,7 +115,7 @@ class Queries(Protocol):
 
     @property
     def name(self) -> str:
-        """What they are called among a release's parameters."""
+        """The name of the class in the parameters of a release."""
         ...
 
     @property
@@ -135,7 +136,7 @@ class Queries(Protocol):
 
 @dataclass(frozen=True)
 class RangeQueries:
-    """How many rows lie in boxes of inclusive codes."""
+    """The number of rows in boxes of inclusive codes."""
 
     sizes: tuple[int, ...]
     boxes: IntArray
@@ -145,7 +146,7 @@ class RangeQueries:
     def dyadic(cls, sizes: tuple[int, ...]) -> RangeQueries:
         """Blocks of 1, 2, 4, ... codes of each column, in all combinations, large ones first.
 
-        Where these are too many, the smallest blocks are left out.
+        If these are too many, the smallest blocks are left out.
         """
         smallest = 0
         while prod(len(_dyadic(size, smallest)) for size in sizes) > MAX_QUERIES:
@@ -177,7 +178,7 @@ class RangeQueries:
 
 @dataclass(frozen=True)
 class MarginalQueries:
-    """How many rows have given codes in some columns, in all sets of at most `way` columns."""
+    """The cells of the marginals of all sets of at most `way` columns."""
 
     sizes: tuple[int, ...]
     way: int
@@ -198,7 +199,7 @@ class MarginalQueries:
 
     @cached_property
     def _firsts(self) -> IntArray:
-        """The number of the first query of each set, and behind the last one that of all."""
+        """The index of the first query of each set, and last the number of all queries."""
         lengths = [prod(self.sizes[column] for column in column_set) for column_set in self.sets]
         return np.cumsum([0, *lengths])
 
@@ -216,7 +217,7 @@ class MarginalQueries:
         return np.concatenate(flat, axis=1).astype(np.float64)
 
     def weights(self, chosen: IntArray) -> FloatArray:
-        """1 where all codes of the query are met, 0 elsewhere."""
+        """1 in the cells that have all codes of the query, 0 elsewhere."""
         inside = np.ones((len(chosen), *self.sizes), dtype=bool)
         set_index = np.searchsorted(self._firsts, chosen, side="right") - 1
         for number, columns in enumerate(self.sets):
@@ -231,10 +232,9 @@ class MarginalQueries:
 
 @dataclass(frozen=True)
 class ParityQueries:
-    """Rows with an even number of 1s less those with an odd number, among 1 to `way` digits.
+    """Parities of 1 to `way` binary digits: rows with an even number of 1s less all other rows.
 
-    The digits are those of the codes in binary, of all columns together; a column of two codes has
-    one.
+    The digits are those of the codes of all columns in binary; a column of two codes has one.
     """
 
     sizes: tuple[int, ...]
@@ -250,12 +250,12 @@ class ParityQueries:
 
     @property
     def digits(self) -> int:
-        """How many binary digits the codes of a cell have."""
+        """The number of binary digits of the codes of a cell."""
         return sum(self._widths)
 
     @cached_property
     def masks(self) -> IntArray:
-        """The digits of each query, as the digits 1 of a number; fewer digits first."""
+        """The digits of each query as a bit mask; fewer digits first."""
         return np.array(
             [
                 sum(1 << digit for digit in chosen)
@@ -281,7 +281,7 @@ class ParityQueries:
         return table.reshape(len(cells), -1)[:, self.masks]
 
     def weights(self, chosen: IntArray) -> FloatArray:
-        """1 where the digits 1 among the query's are even in number, -1 where odd."""
+        """1 where an even number of the query's digits are 1, else -1."""
         codes = np.zeros(self.sizes, dtype=np.int64)
         for column, (size, width) in enumerate(zip(self.sizes, self._widths, strict=True)):
             codes = (codes << width) | _along(np.arange(size)[None], column, len(self.sizes))[0]
@@ -290,7 +290,7 @@ class ParityQueries:
 
 
 def _dyadic(size: int, smallest: int) -> IntArray:
-    """The ends of the blocks of at least 2^smallest codes; the last of a length may be short."""
+    """The ends of dyadic blocks of at least 2^smallest codes; the last of a length may be short."""
     levels = range(smallest, max((size - 1).bit_length(), smallest) + 1)
     lows = [np.arange(0, size, 1 << level) for level in levels]
     ends = [
@@ -301,7 +301,7 @@ def _dyadic(size: int, smallest: int) -> IntArray:
 
 
 def _along(rows: NDArray[Any], column: int, dimensions: int) -> NDArray[Any]:
-    """Lay arrays (runs, codes) along one of the columns' axes."""
+    """Reshape an array (runs, codes) so that the codes lie along the axis of a column."""
     shape = [rows.shape[0], *[1] * dimensions]
     shape[column + 1] = rows.shape[1]
     return rows.reshape(shape)
@@ -316,14 +316,9 @@ def _check_number(queries: int) -> None:
         )
 
 
-# The method of multiplicative weights, and the tables that learn from noisy answers.
-#
-# Decision `selections-in-publications`.
-
-
 @dataclass
 class Learner:
-    """One table for each run, the answers it has heard, and the sum of the tables after each."""
+    """A table for each run, its noisy answers, and the sum of its tables after each answer."""
 
     queries: Queries
     tables: FloatArray
@@ -333,13 +328,13 @@ class Learner:
     heard: IntArray
     sums: FloatArray
     replays: int = 0
-    """How often all answers are gone through when a new one came; 0 uses each answer once."""
+    """How often all answers are applied again after a new one; 0 applies each answer once."""
 
     @classmethod
     def even(
         cls, queries: Queries, shape: tuple[int, ...], noisy: NDArray[Any], rounds: int
     ) -> Learner:
-        """Begin with even tables of these noisy totals, and room for as many answers."""
+        """Start with uniform tables of these noisy totals, and room for `rounds` answers."""
         runs = shape[0]
         totals = np.maximum(noisy.astype(np.float64), 1.0).reshape(-1, *[1] * (len(shape) - 1))
         tables = np.full(shape, totals / np.prod(shape[1:]))
@@ -355,16 +350,16 @@ class Learner:
 
     @property
     def average(self) -> FloatArray:
-        """The average of the tables after each answer; the even table where none was heard."""
+        """The average of the tables after each answer; the uniform table before any answer."""
         heard = self.heard.reshape(self.totals.shape)
         return np.where(heard > 0, self.sums / np.maximum(heard, 1), self.tables)
 
     def guesses(self) -> IntArray:
-        """What the tables answer to all queries, in whole rows."""
+        """The answers of the tables to all queries, rounded to whole rows."""
         return np.asarray(np.rint(self.queries.answers(self.tables)), dtype=np.int64)
 
     def hear(self, runs: IntArray, chosen: IntArray, measured: NDArray[Any]) -> None:
-        """Mend the tables of some runs by the noisy answer to one query each."""
+        """Update the tables of some runs by the noisy answer to one query each."""
         self.chosen[runs, self.heard[runs]] = chosen
         self.measured[runs, self.heard[runs]] = measured.astype(np.float64)
         self.heard[runs] += 1
@@ -382,26 +377,26 @@ class Learner:
         tables, totals = self.tables[runs], self.totals[runs]
         axes = tuple(range(1, tables.ndim))
         guess = (weights * tables).sum(axis=axes, keepdims=True)
-        # No true answer lies outside these, and so the exponent stays between -1 and 1.
+        # Every true answer lies within these bounds, and the exponent stays between -1 and 1.
         lowest = -totals if self.queries.signed else np.zeros_like(totals)
         answer = np.clip(self.measured[runs, turns].reshape(totals.shape), lowest, totals)
         tables *= np.exp(weights * ((answer - guess) / (2 * totals)))
         self.tables[runs] = tables * (totals / tables.sum(axis=axes, keepdims=True))
 
 
-# The part of the price that counts all rows, which no one is told otherwise.
+# The share of the price for the number of rows, which is private.
 TOTAL_SHARE = Fraction(1, 20)
 
-# How often each round goes through all answers so far, for the last table.
+# How often each round applies all answers so far, for the last table.
 REPLAYS = 10
 
-# How often the sparse vector goes through all queries.
+# How often the sparse vector judges all queries.
 PASSES = 2
 
 
 @dataclass(frozen=True)
 class Mwem(CellsMethod):
-    """Start from an even table; again and again measure a query that it answers badly, and mend it.
+    """Start from a uniform table; in each round, update it by a query that it answers badly.
 
     The update is A(x) *= exp(q(x) (m - q(A)) / (2 n)) with the noisy answer m, then A is brought
     back to the noisy total n.
@@ -410,13 +405,13 @@ class Mwem(CellsMethod):
     and half for answering them, in equal parts for each of T rounds.
     *Sensitivity*: one person of m rows moves the answer of a query with weights 0 and 1 by m, and
     that of a parity by m, or by 2 m where people are replaced; so too the score |q - q(A)|, in
-    which q(A) comes from what was released before.
-    *Error*: no closed form. But for probability beta the average of the tables answers no query
-    worse than 2 n sqrt(log(cells) / T) + the bounds of choice, answer and total (`error` gives
-    both parts). The last table, mended by all answers so far again and again in each round, is
-    far better as a rule, but nothing is proven of it.
-    *Edges*: missing values are cells like others, behind the largest code. The table is positive
-    and adds up to n, at least 1. Rounding q(A) to whole rows for the choice loses half a row.
+    which q(A) follows from earlier releases.
+    *Error*: no closed form. With probability 1 - beta the average of the tables answers no query
+    worse than 2 n sqrt(log(cells) / T) plus the bounds of choice, answer and total (`error` gives
+    both parts). The last table, updated by all answers so far several times in each round, is
+    usually far better, but without a proven bound.
+    *Edges*: missing values are cells like others, after the largest code. The table is positive
+    and sums to n, at least 1. Rounding q(A) to whole rows for the choice loses half a row.
     *Reference*: Hardt, Ligett & McSherry 2012, Figure 1 and Theorem 2.2; Hardt & Rothblum 2010 for
     choosing by the sparse vector.
     """
@@ -432,7 +427,7 @@ class Mwem(CellsMethod):
 
     @property
     def _share(self) -> Fraction:
-        """The part of all choices, and that of all answers."""
+        """The share of the price of all choices, and that of all answers."""
         return (1 - TOTAL_SHARE) / 2
 
     @cached_property
@@ -452,7 +447,7 @@ class Mwem(CellsMethod):
 
     @cached_property
     def choice(self) -> Exponential | SparseVector:
-        """What chooses queries: for each round, or once for all of them."""
+        """The mechanism that chooses queries: for each round, or once for all rounds."""
         if self.selection == "exponential":
             return Exponential(
                 epsilon=self.spending.choice_epsilon(self._share / self.iterations),
@@ -467,7 +462,7 @@ class Mwem(CellsMethod):
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         choices: Event = self.choice.event
         if isinstance(self.choice, Exponential):
             choices = Repeated(choices, self.iterations)
@@ -476,7 +471,7 @@ class Mwem(CellsMethod):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The choices made."""
+        """The choices of the method, in JSON form."""
         return {
             "iterations": self.iterations,
             "queries": f"{len(self.queries)} {self.queries.name}",
@@ -487,7 +482,7 @@ class Mwem(CellsMethod):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise of each answer, and for the average what the theorem says."""
+        """The noise of each answer, and for the average the bound of the theorem."""
         stated: dict[str, Any] = {
             "answer": {"sd": self.noise.stddev},
             "total": {"sd": self.total_noise.stddev},
@@ -512,7 +507,7 @@ class Mwem(CellsMethod):
         return self.request.postprocess
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell."""
+        """Count with noise: one row for every cell."""
         learnt = self.learn(counter.of(self.request.columns).dense()[None], entropy)[0]
         if self._steps:
             learnt = postprocess(learnt, self._steps)
@@ -522,8 +517,8 @@ class Mwem(CellsMethod):
     def learn(self, counts: IntArray, entropy: Entropy) -> FloatArray:
         """The table learnt from each of some tables of counts (runs, codes of each column).
 
-        Cells are cut down so that all of them together stay within 2^53: answers are then exact as
-        floats, and cutting moves no neighbours apart. So is their noisy number.
+        Cells are clamped so that all of them together stay within 2^53: answers are then exact as
+        floats, and clamping does not increase the sensitivity. The noisy total is clamped too.
         """
         counts = np.minimum(counts, (1 << 53) // self._cells)
         exact = np.rint(self.queries.answers(counts)).astype(np.int64)
@@ -538,14 +533,14 @@ class Mwem(CellsMethod):
     def _choices(
         self, exact: IntArray, learner: Learner, entropy: Entropy
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Runs that are to hear an answer, and the query of each."""
+        """Yield the runs that get an answer, and the chosen query of each."""
         all_runs = np.arange(len(exact))
         if isinstance(self.choice, Exponential):
             for _ in range(self.iterations):
                 scores = np.abs(exact - learner.guesses())
                 yield all_runs, self.choice.sample(scores, entropy)
             return
-        # What is worth an answer stands out of the largest noise among all queries.
+        # An error is worth an answer if it exceeds the largest noise expected among all queries.
         threshold = round(float(self.choice.query_scale) * math.log(len(self.queries) + 1))
         session = self.choice.start(threshold, entropy, runs=len(exact))
         guesses = learner.guesses()

@@ -1,17 +1,16 @@
-"""What may be done to noisy counts afterwards, each step by its name; nothing is done unasked.
+"""Post-processing of noisy counts, in named steps that the request lists; none by default.
 
-Post-processing costs no privacy, but it is not free of harm: setting negative counts to zero one
-by one adds a bias to every empty cell, and sums over many cells add the biases up. So the steps
-here are projections by weighted least squares that keep totals, from the whole down to cells:
+Post-processing costs no privacy, but it can do harm: setting negative counts to zero one by one
+adds a bias to every empty cell, and sums over many cells add the biases up. So the steps are
+projections by weighted least squares that keep totals, from the whole table down to cells:
 
-    nonnegative  counts of at least 0: those of the blocks of a block are the nearest with its total
-    total        the nearest counts that add up to a total which is public, given as total=N
-    integer      whole numbers, the largest remainders of a family of blocks up, with its total
+    nonnegative  counts of at least 0: the parts of a block get the nearest ones with its total
+    total        the nearest counts that sum to a public total, given as total=N
+    integer      whole numbers with the total of their block, rounded by largest remainders
 
-Those asked for are applied in this order. Blocks are those that a method measures; cells without
-any are brought to the whole at once, which is best for cells that are read one by one, and for
-ranges over many of them is not. How far counts are off afterwards depends on the data, so that
-nothing is stated of it.
+The steps are applied in this order. The blocks are those that a method measures. Cells without
+blocks are projected all at once, which is best for reading single cells, and not for ranges over
+many of them. The error after post-processing depends on the data, so none is stated.
 
 Decision `postprocessing`.
 """
@@ -42,7 +41,7 @@ STEPS = ("nonnegative", "total", "integer")
 
 
 def check(names: Sequence[str], *, total: int | None = None) -> None:
-    """Refuse steps that are unknown or lack what they need, before anything is spent."""
+    """Refuse steps that are unknown or lack a parameter, before any budget is spent."""
     for name in names:
         if name not in STEPS:
             raise ParameterError(
@@ -62,20 +61,20 @@ def check(names: Sequence[str], *, total: int | None = None) -> None:
 
 
 def public_total(request: Request, total: object) -> int | None:
-    """The public total, if one is given, once post-processing was checked."""
+    """Read the public total, if one is given, and check the steps of post-processing."""
     public = None if total is None else options.whole(total, "total", least=0, most=1 << 53)
     check(request.postprocess, total=public)
     return public
 
 
 def caveat(names: Sequence[str]) -> str:
-    """Say what the steps do to the errors that are stated: an entry for a release's error."""
+    """A note for the error of a release: the steps make the stated errors biased."""
     steps = ", ".join(step for step in STEPS if step in names)
     return f"stated for counts before post-processing ({steps}), which makes them biased"
 
 
 def unstated(error: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """What is known of errors after the steps: nothing, each figure being that of before."""
+    """The error after the steps: unknown figures are None, and those before are kept apart."""
     if not names:
         return error
     figures = {name: None for name, value in error.items() if not isinstance(value, str)}
@@ -97,9 +96,9 @@ def postprocess(
 ) -> FloatArray:
     """Apply the named steps to noisy counts of any shape, from the whole down to cells.
 
-    `lines` are the blocks along each axis, the whole alone if not given. `variances`
-    (positive; equal ones if not given) weigh the cells: a cell moves in proportion to its own. A
-    negative noisy total, which no counts of at least 0 can have, becomes 0.
+    `lines` are the blocks along each axis, by default the whole alone. `variances` (positive, equal
+    by default) weigh the cells: a cell moves in proportion to its variance. A negative noisy total
+    becomes 0 where counts must be at least 0.
     """
     array = np.asarray(values, dtype=np.float64)
     if not names or not array.size:
@@ -124,10 +123,10 @@ def with_missing(
     lines: Sequence[Line] | None = None,
     total: int | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Apply the steps to cells and, apart from them, to the cells of missing values.
+    """Apply the steps to cells and, separately, to the cells of missing values.
 
-    Each of the two keeps its own total. A public one is of both together; `variances`, of all
-    cells' sum and of one cell of missing values, say which of them moves how far.
+    Each of the two keeps its own total. A public total is that of both together; `variances` (of
+    the sum of all cells, and of one cell of missing values) decide how far each of them moves.
     """
     goals: list[float | None] = [None, None]
     if total is not None:
@@ -147,7 +146,7 @@ def with_missing(
 def _shared(
     sums: FloatArray, weights: FloatArray, total: float, names: Sequence[str]
 ) -> list[float]:
-    """The nearest to two sums that add up to a total, one of them whole where both are to be."""
+    """The sums nearest to two sums that add up to a total; whole where integers are asked for."""
     below = np.zeros(len(sums), dtype=np.int64)
     goal = np.array([total])
     if "nonnegative" in names:

@@ -1,4 +1,4 @@
-"""PrivTree: boxes are divided as long as they seem to hold enough rows, to any depth.
+"""PrivTree: boxes are divided while their noisy counts are high enough, to any depth.
 
 Decision `spatial-trees`.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def prepare(request: Request, *, shape: object = None) -> PrivTree:
-    """Share the price out; `shape` is the share of the tree's own shape, half if not given."""
+    """Divide the price; `shape` is the share for the shape of the tree, half by default."""
     shape_share = price_share(shape, "shape", default=Fraction(1, 2))
     check(request.postprocess)
     space = Space(request.axes)
@@ -56,28 +56,29 @@ def prepare(request: Request, *, shape: object = None) -> PrivTree:
 class PrivTree(Decomposition):
     """Divide a box of depth i and c rows, evenly along every column, if max(c - i d, -d) + X > 0.
 
-    X is discrete Laplace noise of scale s and d a whole number: the count decays with depth, so
-    that one share of the price is enough for any depth, and is never below -d, so that empty boxes
-    are divided with a chance below 1 / (2 fan-out) and the tree ends. Then its leaves are counted.
+    X is discrete Laplace noise of scale s and d a whole number. The count decays with depth, so
+    that one share of the price is enough for any depth. It is never below -d, so that empty boxes
+    are divided with probability below 1 / (2 fan-out) and the tree ends. Then its leaves are
+    counted.
 
-    *Guarantee*: the price in full. For one row that comes, with g = d / s: the counts of boxes
-    above it fall by d a level at least. One box whose count before was c - i d = y > 0 is divided
-    with a chance that grows by a factor of at most exp(exp(-y / s) / s), one with -d <= y <= 0 of
-    exp(1 / s), one with y < -d of 1. Of the second sort there are two at most, and if two, then the
-    first sort's y are d, 2 d, ... or more; if one, they are 1, d + 1, ... or more; the losses sum
-    to (2 + 1 / (e^g - 1)) / s at most either way. For a row that goes, only the one leaf over it
-    has a loss, 1 / s at most. s = (2 b - 1) / (b - 1) sensitivity / epsilon and d >= s log b, with
-    the fan-out b, make that epsilon / sensitivity for each row that a person moves.
+    *Guarantee*: the price in full. Let one row be added, and g = d / s. The counts of boxes above
+    it fall by at least d per level. Let y = c - i d be the count of such a box before. If y > 0,
+    the probability of a division grows by a factor of at most exp(exp(-y / s) / s); if -d <= y <=
+    0, of exp(1 / s); if y < -d, of 1. At most two boxes are of the second kind. If two are, the y
+    of the first kind are at least d, 2 d, ...; if one is, they are at least 1, d + 1, ...; either
+    way the losses sum to at most (2 + 1 / (e^g - 1)) / s. If a row is removed, only the leaf over
+    it has a loss, at most 1 / s. With the fan-out b, s = (2 b - 1) / (b - 1) sensitivity / epsilon and
+    d >= s log b bound the loss by epsilon / sensitivity for each row that a person moves.
     *Sensitivity*: L1, of a histogram: the number of rows that a person moves; by the privacy unit.
     *Error*: of a leaf its noise; of a box the noise of its leaves together.
-    *Edges*: a level that would lead to more boxes than a tree may have is not divided, which is
-    seen from the shape. A box of one point is a leaf; along columns where a box has one point it is
+    *Edges*: a level that would exceed the most boxes of a tree is not divided, which depends only
+    on the released shape. A box of one point is a leaf; a column in which a box has one point is
     not cut.
     *Reference*: Zhang, Xiao & Xie 2016, Theorem 3.1, here for whole numbers.
     """
 
     epsilon: Fraction
-    """The loss of the tree's shape."""
+    """The epsilon of the shape of the tree."""
     l1_sensitivity: Fraction
 
     @cached_property
@@ -86,22 +87,22 @@ class PrivTree(Decomposition):
 
     @cached_property
     def scale(self) -> Fraction:
-        """The scale of the noise by which a division is decided."""
+        """The scale s of the noise that decides a division."""
         return Fraction(2 * self._fan - 1, self._fan - 1) * self.l1_sensitivity / self.epsilon
 
     @cached_property
     def decay(self) -> int:
-        """How much a count loses at each level."""
+        """The decay d of a count per level."""
         return (self.scale * log_up(Fraction(self._fan))).__ceil__()
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return Composed((PureEvent(epsilon=self.epsilon), self.noises[0].event))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The noise of the counts, and by what the tree's shape is decided."""
+        """The noise of the counts, and the parameters that decide the shape."""
         return {
             "noise": noise_name(self.noises[0]),
             "shape_epsilon": str(self.epsilon),
@@ -110,7 +111,7 @@ class PrivTree(Decomposition):
         }
 
     def grow(self, growth: Growth, entropy: Entropy) -> None:
-        """Divide until nothing is to be divided, then count."""
+        """Divide boxes until none is chosen, then count the leaves."""
         depth = 0
         while (chosen := self._chosen(growth, depth, entropy)).any():
             division = growth.begin(chosen)
@@ -121,14 +122,14 @@ class PrivTree(Decomposition):
         growth.measure(self.noises[0], entropy)
 
     def _chosen(self, growth: Growth, depth: int, entropy: Entropy) -> BoolArray:
-        """Which boxes are to be divided."""
+        """The boxes to divide, by noisy decayed counts."""
         asked = growth.newest & (growth.sizes() > 1).any(axis=1)
         biased = np.maximum(growth.counts()[asked] - depth * self.decay, -self.decay)
         noisy = biased + discrete_laplace(self.scale, len(biased), entropy)
         asked[asked] = (noisy > 0).astype(np.bool_)
-        # Where there is no room the tree ends: its shape down to here was paid for and says so.
+        # The tree ends where there is no room. This reveals only the noisy decisions, already paid.
         return asked if np.count_nonzero(asked) <= growth.room(self._fan) else asked & False
 
     def precisions(self, tree: BoxTree) -> FloatArray:
-        """Leaves are measured, once, and nothing else."""
+        """Only leaves are measured, once."""
         return np.where(tree.leaves, 1 / self.noises[0].variance, 0.0)

@@ -1,4 +1,4 @@
-"""Publications: the plan of any kind, and the kinds by name."""
+"""Publications: the plan of a kind, which may answer ranges of values from its release."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.request import FormRequest
 
 
-_NUMBER = 8
+# Bytes of one number in a table.
+_NUMBER_BYTES = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,16 +49,16 @@ class Publication(KindPlan):
 
     @cached_property
     def answer_size(self) -> AnswerSize | None:
-        """At most how large the release is, where it has a figure for every declared cell."""
+        """The largest size of the release, where it has a figure for every declared cell."""
         cells: int | None = getattr(self.method, "released_cells", None)
         if cells is None:
             return None
-        size = cells * (_NUMBER + sum(map(_value_bytes, self.request.axes)))
+        size = cells * (_NUMBER_BYTES + sum(map(_value_bytes, self.request.axes)))
         return AnswerSize(cells, size, work=size)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The forecast of the error; null figures where post-processing makes it unknown."""
+        """The forecast of the error; figures are None where post-processing makes them unknown."""
         return unstated(self.method.error, self.request.postprocess)
 
     def ranges(self, tables: Mapping[str, pa.Table], queries: ArrayLike) -> FloatArray:
@@ -73,7 +74,7 @@ class Publication(KindPlan):
     def ranges_stddev(
         self, queries: ArrayLike, tables: Mapping[str, pa.Table] | None = None
     ) -> FloatArray:
-        """The standard deviation of such estimates, before anything is spent or from a release."""
+        """The standard deviation of estimates of ranges, in advance or from released tables."""
         if self.request.postprocess:
             raise ParameterError(
                 "ranges_not_answerable",
@@ -94,7 +95,7 @@ class Publication(KindPlan):
         )
 
     def ranges_unevenness(self, tables: Mapping[str, pa.Table], queries: ArrayLike) -> FloatArray:
-        """Bound what estimates are off besides their noise, where ranges end within a count."""
+        """Bound the error beyond noise of estimates whose ranges end within a counted block."""
         if not isinstance(self.method, BoundsUnevenness):
             raise ParameterError(
                 "ranges_not_answerable",
@@ -107,7 +108,7 @@ class Publication(KindPlan):
 def _value_bytes(axis: Axis) -> int:
     """The bytes of the longest value of an axis."""
     if isinstance(axis, Grid) or not pa.types.is_string(axis.values.type):
-        return _NUMBER
+        return _NUMBER_BYTES
     return int(pc.max(pc.binary_length(axis.values)).as_py() or 0)
 
 
@@ -122,6 +123,6 @@ def prepare_form(kind: str, request: FormRequest, options: Mapping[str, object])
 
 
 def _make_method(kind: str, request: Request | FormRequest, options: Mapping[str, object]) -> Any:
-    """The method that a kind makes of a request, with options that it has."""
+    """Make the method of a kind from a request and the options of the kind."""
     title = f"A publication of kind {quoted(kind)}"
     return kind_named(KINDS, kind, "publication").make(request, options, title)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def prepare(
     request: Request, *, height: object = None, budget: object = None, total: object = None
 ) -> StrategyMethod | KdTree:
-    """Count quarters of quarters: of cells or, where the plane is too fine for these, of boxes.
+    """Count quarters of quarters: of cells, or of boxes where the plane has too many cells.
 
-    A plane of more cells than can be released is halved down to single points, where no height is
-    given, but for boxes of few rows by their noisy counts.
+    Without a height, a plane of more cells than can be released is halved down to single points,
+    except in boxes of low noisy counts.
     """
     if len(request.axes) != 2:
         raise ParameterError(
@@ -54,12 +54,12 @@ def of_cells(
     """Count quarters of quarters, `height` times (default: down to single cells).
 
     Budgets: "geometric" (the default without a workload), "uniform", "optimised" for the workload
-    (the default with one). With a lower height the release is of blocks that hold several values.
+    (the default with one). With a lower height the released blocks hold several values.
 
     *Guarantee*: the price in full, for all levels together.
     *Sensitivity*: of a histogram, for each level.
     *Error*: of any rectangle, exact and in closed form, after least squares over all levels.
-    *Edges*: a column with fewer values than the other stays whole while the other is halved.
+    *Edges*: a column with fewer values than the other is not divided at the first levels.
     *Reference*: Cormode, Procopiuc, Srivastava, Shen & Yu 2012, sections 4.2 and 5: a level i
     above the leaves gets epsilon_i ~ 2^(-i/3).
     """
@@ -88,7 +88,7 @@ def of_cells(
 
 
 def _of_boxes(request: Request, height: object, budget: object, total: object) -> KdTree:
-    """Quarters of a plane that is too fine to be counted cell by cell."""
+    """The quadtree of a plane with too many cells to count one by one: an even kd-tree."""
     options.choice(budget or "geometric", "budget of so fine a plane", ["geometric"])
     if total is not None:
         raise ParameterError(
@@ -100,7 +100,7 @@ def _of_boxes(request: Request, height: object, budget: object, total: object) -
 
 
 def _halved(points: int, height: int) -> Nesting:
-    """An axis halved so many times, or until each block is one code."""
+    """An axis halved `height` times, or until each block is one code."""
     needed = (points - 1).bit_length()
     if needed <= height:
         return deepened(Nesting(points, (2,) * needed), height)
@@ -109,7 +109,7 @@ def _halved(points: int, height: int) -> Nesting:
 
 
 def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
-    """The best shares of levels in step."""
+    """The best shares of levels, all axes in step."""
     in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
     starts = starting_shares(nestings)
     starts = starts[~starts[:, ~in_step_only].any(axis=1)]

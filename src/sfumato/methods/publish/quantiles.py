@@ -1,4 +1,4 @@
-"""Several quantiles of one column at once, in order: the middle one first, then both sides.
+"""Several quantiles of one column: the middle rank first, then the ranks on both sides of it.
 
 Decisions `selections-in-publications` and `smooth-sensitivity`.
 """
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
 
-# Into how many places each point is divided, so that a point with many rows can be split.
+# Each point is divided into so many slots, so that a choice can split a point with many rows.
 SLOTS_PER_POINT = 256
 
 MAX_RANKS = 1000
+# Ranks have at most six decimals.
 _RANK_UNITS = 10**6
 _DEFAULT_RANKS = ("0.25", "0.5", "0.75")
 _MECHANISMS = ("exponential", "smooth")
@@ -53,10 +54,10 @@ _MAX_ROWS = 1 << 20
 def prepare(
     request: Request, *, ranks: object = None, mechanism: object = None, rows: object = None
 ) -> Quantiles | SmoothQuantile:
-    """Read the wanted ranks, and by which mechanism they are found.
+    """Read the ranks and the mechanism that finds them.
 
-    With the `mechanism` "smooth" one rank, 0.5, is found by noise on the median itself, among
-    `rows` rows, a public number.
+    The mechanism "smooth" finds one rank, 0.5, by noise on the median of `rows` rows, which is a
+    public number.
     """
     without_postprocess(request, "quantiles")
     one_axis(request, "quantiles")
@@ -72,7 +73,7 @@ def prepare(
 
 
 def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
-    """All ranks by exponential choices; the price is shared among the depths of the recursion."""
+    """Find all ranks by exponential choices; the depths of the recursion share the price."""
     exact_ranks = _ranks(_DEFAULT_RANKS if ranks is None else ranks)
     candidates = [
         Quantiles(request, exact_ranks, spending) for spending in spendings(request.price)
@@ -81,7 +82,7 @@ def by_choices(request: Request, *, ranks: object = None) -> Quantiles:
 
 
 def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
-    """The median by smooth sensitivity, where a person is one row of a public number."""
+    """Find the median by smooth sensitivity, for people of one row each and a public row count."""
     if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
         raise ParameterError(
             "option_not_applicable",
@@ -118,16 +119,16 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
 
 @dataclass(frozen=True)
 class SmoothQuantile(SingleNoise):
-    """The median with noise scaled to its smooth sensitivity: little where rows crowd around it.
+    """The median with noise scaled to its smooth sensitivity, low where many rows are near it.
 
     *Guarantee*: the price in full, epsilon or (epsilon, delta): with a delta the noise is Laplace,
     without one Cauchy.
-    *Sensitivity*: one row that comes, goes or is replaced changes one of `rows` values, whatever
-    the table holds: rows that lack, and those whose value is missing, stand half at the lowest and
-    half at the highest point, so that one row more takes the place of one of them; of rows too many
-    as many are left out at either end, and one row more moves one value into what is kept or out.
-    So neighbours under either relation are tables of as many rows that differ in one.
-    *Error*: depends on the table; `error` bounds it for every table, which is far more.
+    *Sensitivity*: one row that is added, removed or replaced changes one of `rows` values, whatever
+    the table holds. Where the table has too few rows, or missing values, the lacking rows are put
+    half at the lowest and half at the highest point, so one row more replaces one of them. Where it
+    has too many, equally many are left out at both ends, so one row more moves one value in or out.
+    So neighbours under either relation are tables of `rows` rows that differ in one of them.
+    *Error*: depends on the table; `error` states the much larger bound for every table.
     *Edges*: the lower median of an even number. The answer lies on the declared grid.
     *Reference*: Nissim, Raskhodnikova & Smith 2007, Claim 3.3 and Lemma 2.9.
     """
@@ -142,14 +143,14 @@ class SmoothQuantile(SingleNoise):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How many points the median is off by, at most, with 95 %, whatever the table is."""
+        """A 95 % bound on the distance from the median, in points, for every table."""
         worst = {"points_bound95": self.noise.bound(0.05)}
         note = "in points of the column, for every table; far less where rows crowd at the median"
         return {"quantiles": {"1/2": worst}, "note": note}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"quantiles": blank_cells(self.request.axes, "rank")}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -160,13 +161,13 @@ class SmoothQuantile(SingleNoise):
         return {"quantiles": quantile_table(self.request.axes[0], [Fraction(1, 2)], code)}
 
     def table(self, codes: NDArray[np.integer], counts: IntArray) -> IntArray:
-        """As many points, in order, as there are rows in public, whatever the table holds."""
+        """Exactly `rows` codes in order: the table padded or cut to the public number of rows."""
         present = np.flatnonzero(codes < self.noise.size)
         order = present[np.argsort(codes[present], kind="stable")]
         rows = self.noise.rows
         ends = np.cumsum(counts[order])
         row_count = int(ends[-1]) if len(ends) else 0
-        # The places kept of all rows in order; those before the first row stand at the low end.
+        # Kept positions among all rows in order; negative ones are padding at the lowest point.
         first = (row_count - rows) // 2 if row_count > rows else -((rows - row_count) // 2)
         positions = np.arange(first, first + rows)
         groups = np.searchsorted(ends, positions, side="right")
@@ -175,7 +176,7 @@ class SmoothQuantile(SingleNoise):
 
 
 def quantile_table(axis: Axis, ranks: Sequence[Fraction], codes: IntArray) -> pa.Table:
-    """One row for every rank: the rank and the value."""
+    """A table with one row for every rank: the rank and the value."""
     names = [figure_name([axis], "rank"), axis.column]
     figures = pa.array([float(rank) for rank in ranks])
     return pa.Table.from_arrays([figures, axis.decode(codes)], names=names)
@@ -202,7 +203,7 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True)
 class _RankRange:
-    """The ranks between two that were found before, the middle one first; its depth is from 0."""
+    """The ranks between two that were found before; `depth` is the recursion depth, from 0."""
 
     first: int
     stop: int
@@ -213,7 +214,7 @@ class _RankRange:
         return (self.first + self.stop) // 2
 
     def walk(self) -> Iterator[_RankRange]:
-        """This part and all below it, parents before children."""
+        """Yield this range and all below it, parents before children."""
         if self.first < self.stop:
             yield self
             yield from _RankRange(self.first, self.middle, self.depth + 1).walk()
@@ -222,19 +223,19 @@ class _RankRange:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """The middle rank by the exponential mechanism, then the ranks of either side among its rows.
+    """The middle rank by the exponential mechanism, then the ranks of both sides among their rows.
 
     *Guarantee*: the price in full for all quantiles together. Each depth is one exponential choice
-    of an equal share: given the points found before, its parts are disjoint, and each scores its
+    with an equal share: given the points found before, its ranges are disjoint, and each scores its
     own rows only.
-    *Sensitivity*: of the rank score in each part, known from the unit: a person's rows in all
-    parts together weigh no more than all of them in one. Where people are replaced, rows leave one
-    part and enter another, so below the first depth each part has half of its depth's epsilon.
-    *Error*: the rank of each quantile is off by at most the sum of the bounds of the choices above
-    and of its own, but for probability beta, and by 1/256 of the rows of one value at each depth.
+    *Sensitivity*: of the rank score in each range, known from the unit: a person's rows in all
+    ranges together weigh no more than all of them in one. Where people are replaced, rows leave one
+    range and enter another, so below the first depth each range has half of its depth's epsilon.
+    *Error*: with probability 1 - beta the rank of each quantile is off by at most the sum of the
+    bounds of the choices above it and of its own, and by 1/256 of the rows of one value per depth.
     *Edges*: quantiles never cross. Missing values are left out. Rows of the same value are spread
-    over 256 places in it in a fixed order, so that rows more or fewer move no others. Without rows
-    every quantile is a uniform point above the one before.
+    over its 256 slots in a fixed order, so that adding or removing rows moves no others. Without
+    rows every quantile is a uniform point above the previous one.
     *Reference*: Kaplan, Schnapp & Stemmer 2022, Algorithm 1; Smith 2011.
     """
 
@@ -248,23 +249,23 @@ class Quantiles:
 
     @property
     def depths(self) -> int:
-        """How many choices follow upon each other."""
+        """The number of consecutive choices."""
         return len(self.ranks).bit_length()
 
     @property
     def ties(self) -> int:
-        """Into how many places each point is divided; a single quantile splits none."""
+        """The number of slots of each point; a single quantile needs one."""
         room = 1 << max(62 - points(self._axis).bit_length(), 0)
         return 1 if len(self.ranks) == 1 else min(SLOTS_PER_POINT, room)
 
     @cached_property
     def epsilon(self) -> Fraction:
-        """What each depth costs."""
+        """The epsilon of each depth."""
         return self.spending.choice_epsilon(Fraction(1, self.depths))
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return Repeated(ExponentialChoice(epsilon=self.epsilon), self.depths)
 
     @property
@@ -273,7 +274,7 @@ class Quantiles:
         return {"ranks": [str(rank) for rank in self.ranks]}
 
     def _mechanism(self, rank_range: _RankRange, size: int) -> Quantile:
-        """The choice of a part's middle rank, relative to the ranks at its ends."""
+        """The choice of a range's middle rank, relative to the ranks at its ends."""
         low = self.ranks[rank_range.first - 1] if rank_range.first else Fraction(0)
         high = self.ranks[rank_range.stop] if rank_range.stop < len(self.ranks) else Fraction(1)
         unit, epsilon = self.request.unit, self.epsilon
@@ -282,20 +283,20 @@ class Quantiles:
             and unit.relation is Neighbours.REPLACE_ONE
             and not isinstance(unit, Ties)
         ):
-            # A row that leaves and one that enters are two changes, in two parts or in one.
+            # A replacement removes one row and adds another: two changes, in two ranges or one.
             unit, epsilon = replace(unit, relation=Neighbours.ADD_REMOVE), epsilon / 2
         rank = (self.ranks[rank_range.middle] - low) / (high - low)
         return Quantile(epsilon=epsilon, rank=rank, size=size, unit=unit)
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How many rows the rank of each quantile is off by, at most, with 95 %."""
+        """A 95 % bound on the error of each quantile's rank, in rows."""
         size = points(self._axis) * self.ties
         path: list[Quantile] = []
         bounds = {}
         for rank_range in _RankRange(0, len(self.ranks), 0).walk():
             path[rank_range.depth :] = [self._mechanism(rank_range, size)]
-            # Each boundary above may cut one row more or less than the places tell.
+            # Each boundary above may cut off one row more or less than its slot.
             bounds[rank_range.middle] = (
                 sum(mechanism.bound(0.05 / len(path)) for mechanism in path) + rank_range.depth
             )
@@ -308,7 +309,7 @@ class Quantiles:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"quantiles": blank_cells([self._axis], "rank")}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -323,7 +324,7 @@ class Quantiles:
         slots, rows = _spread(codes[present].astype(np.int64), counts[present], self.ties)
         chosen = np.empty(len(self.ranks), dtype=np.int64)
         for rank_range in _RankRange(0, len(self.ranks), 0).walk():
-            # The first part has rows from place 0 on; another one those above its lower end.
+            # The first range begins at slot 0; every other one just above its lower end.
             low = int(chosen[rank_range.first - 1]) if rank_range.first else -1
             high = (
                 int(chosen[rank_range.stop])
@@ -341,10 +342,10 @@ class Quantiles:
 
 
 def _spread(codes: IntArray, counts: IntArray, ties: int) -> tuple[IntArray, IntArray]:
-    """Spread the rows of each point over its places, in order: places that have rows, and how many.
+    """Spread the rows of each point over its slots; return the occupied slots and their rows.
 
-    The first row goes to place 0, the next ones to 1/2, 1/4, 3/4, ... of the point: any stretch of
-    places gets nearly its fair share, and one more row goes to one place without moving another.
+    The first row goes to slot 0, the next ones to 1/2, 1/4, 3/4, ... of the point (bit-reversed
+    order): any run of slots gets nearly its fair share, and one more row moves no other row.
     """
     bits = ties.bit_length() - 1
     turns = np.arange(ties)
@@ -355,7 +356,7 @@ def _spread(codes: IntArray, counts: IntArray, ties: int) -> tuple[IntArray, Int
     firsts = np.repeat(np.cumsum(slot_counts) - slot_counts, slot_counts)
     turn = np.arange(len(firsts)) - firsts
     slots = np.repeat(codes, slot_counts) * ties + reversed_turns[turn]
-    # Every round of as many rows as there are places puts one row into each.
+    # Rows fill the slots in turn, one row per slot and round.
     rows = (np.repeat(counts, slot_counts) - turn - 1) // ties + 1
     order = np.argsort(slots)
     return slots[order], rows[order]

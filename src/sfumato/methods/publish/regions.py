@@ -1,8 +1,8 @@
-"""Regions: the cells that exactly the same queries hold, for workloads of few queries.
+"""Regions: sets of cells that exactly the same queries hold, for workloads of few queries.
 
-What to measure of them is found by descent on the expected error: the strategy [I; T] D of
-non-negative rows T, with D such that every column has norm 1 (L1 for Laplace noise, L2 for
-Gaussian), measures all cells and has an error that is smooth in T.
+The measured sums of regions are found by descent on the expected error. The strategy is [I; T] D
+with non-negative rows T, and D such that every column has norm 1 (L1 for Laplace noise, L2 for
+Gaussian). It measures all regions, and its error is smooth in T.
 
 Decision `workload-strategies`.
 """
@@ -35,27 +35,29 @@ if TYPE_CHECKING:
 
 
 _ROUNDS, _LEAST_ROUNDS = 150, 30
-# So many cells are few: descent from every start takes less than a second.
+# Up to so many cells, descent from every start takes less than a second.
 _FEW_CELLS = 96
 _FEW_QUERIES = 32
-# Queries squared times cells beyond which a step of many cells takes too long.
+# Queries squared times cells beyond which one step takes too long, and all steps together.
 _MOST_DESCENT_WORK = 1 << 26
 _ALL_WORK = 1 << 30
+# The non-monotone line search compares with the worst of so many last values.
 _REMEMBERED = 8
+# Multiples of the golden ratio, modulo 1, are evenly scattered.
 _GOLDEN = 0.6180339887498949
 
 
 def manageable(cells: int, queries: int) -> bool:
-    """Whether a strategy for so many can be found in a few seconds."""
+    """Whether a strategy for so many cells and queries can be found in a few seconds."""
     return cells <= _FEW_CELLS or (queries <= cells and queries**2 * cells <= _MOST_DESCENT_WORK)
 
 
 def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
-    """Rows over few cells with columns of norm at most 1, for queries that matter by weights.
+    """The rows to measure over cells, with columns of norm at most 1, for weighted queries.
 
-    Descent begins at the queries themselves and at fixed scattered rows, as many as a quarter and
-    an eighth of the cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0). Of many
-    cells it begins at the queries only, at the scale at which their error is least.
+    For few cells, descent starts at the queries themselves and at fixed scattered rows, a quarter
+    and an eighth as many as cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0).
+    For many cells it starts only at the queries, at the scale of least error.
     """
     cells = queries.shape[1]
     scaled = queries * np.sqrt(weights)[:, None]
@@ -77,12 +79,12 @@ def _of_many(scaled: Matrix, queries: Matrix, *, pure: bool) -> Matrix:
     def objective(rows: Matrix) -> tuple[float, Matrix]:
         return _error_of_few(rows, scaled, pure=pure)
 
-    begun = min(
+    start = min(
         (scale * queries for scale in (0.05, 0.5, 1, 5, 20)), key=lambda rows: objective(rows)[0]
     )
     work = len(queries) ** 2 * queries.shape[1]
     rounds = min(max(_ALL_WORK // work, _LEAST_ROUNDS), _ROUNDS)
-    return _descend(objective, begun, rounds)[1]
+    return _descend(objective, start, rounds)[1]
 
 
 def _starting_rows(cells: int, queries: Matrix) -> Sequence[Matrix]:
@@ -91,7 +93,7 @@ def _starting_rows(cells: int, queries: Matrix) -> Sequence[Matrix]:
     starts: list[Matrix] = [
         scattered[: size * cells].reshape(size, cells) for size in sorted(sizes)
     ]
-    # The scale at which queries alone, or cells alone, are measured, and one between them.
+    # Scales at which mostly cells, mostly queries, or both are measured.
     has_few_queries = len(queries) <= min(cells, _FEW_QUERIES)
     return [*starts, 0.05 * queries, queries, 20 * queries] if has_few_queries else starts
 
@@ -113,23 +115,23 @@ def _error(rows: Matrix, gram: Matrix, *, pure: bool) -> tuple[float, Matrix]:
 
 
 def _error_of_few(rows: Matrix, queries: Matrix, *, pure: bool) -> tuple[float, Matrix]:
-    """The same where rows and queries are fewer than cells, whose gram matrix is never made.
+    """The same as `_error` for fewer rows and queries than cells, without their Gram matrix.
 
-    By the identity of Woodbury the inverse of I + T'T is I - T'(I + TT')^-1 T.
+    By the Woodbury identity the inverse of I + T'T is I - T'(I + TT')^-1 T.
     """
     norms = _norms(rows, pure=pure)
     within = np.linalg.solve(np.eye(len(rows)) + rows @ rows.T, rows)
-    asked = queries * norms
-    met = asked @ within.T
-    inverse = asked - met @ rows  # of the queries, each times the inverse
+    scaled = queries * norms
+    solved = scaled @ within.T
+    inverse = scaled - solved @ rows  # the scaled queries times the inverse
     by_norms = 2 * (queries * inverse).sum(axis=0)
-    slopes = -2 * met.T @ inverse
+    slopes = -2 * solved.T @ inverse
     slopes += by_norms if pure else rows * (by_norms / norms)
-    return float((asked * inverse).sum()), slopes
+    return float((scaled * inverse).sum()), slopes
 
 
 def _descend(objective: Objective, rows: Matrix, rounds: int) -> tuple[float, Matrix]:
-    """Projected gradients with steps after Barzilai & Borwein, which may rise for a while."""
+    """Projected gradient descent with steps of Barzilai & Borwein; values may rise for a while."""
     value, slopes = objective(rows)
     step = 0.1 / max(float(np.abs(slopes).max()), 1e-300)
     seen, best = [value], (value, rows)
@@ -157,7 +159,7 @@ def _descend(objective: Objective, rows: Matrix, rounds: int) -> tuple[float, Ma
 
 
 MAX_REGIONS = 1000
-# Blocks times distinct queries that are looked at, at most.
+# The most blocks times distinct queries from which regions are computed.
 _MOST_WORK = 1 << 22
 # Rows are rounded to whole numbers at this scale.
 _SCALE = 1 << 12
@@ -168,10 +170,10 @@ class Regions(SingleNoise):
     """Weighted sums of a few regions with noise, and the least-squares estimate of all of them.
 
     *Guarantee*: the price in full, epsilon or rho, for all sums together.
-    *Sensitivity*: of the whole-number matrix that the optimised one is rounded to, by the norms of
-    its columns; a row of missing values counts in one number of its own.
-    *Error*: unbiased for every union of regions, so for the workload; exact. What lies within a
-    region is taken to be spread evenly.
+    *Sensitivity*: of the rounded whole-number matrix, by the norms of its columns; a row of missing
+    values counts in one number of its own.
+    *Error*: unbiased for every union of regions, and so for the workload; the variance is exact.
+    Rows within a region are taken to be spread evenly.
     *Edges*: rows of the table that no query holds are a region too. At most 1,000 regions.
     *Reference*: McKenna, Miklau, Hay & Machanavajjhala 2018, section 5.
     """
@@ -185,7 +187,7 @@ class Regions(SingleNoise):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How much is measured, at which scale."""
+        """The number of measured sums, and the scale of the rounded matrix."""
         return {
             "cells": list(self.labels.shape),
             "regions": self.matrix.shape[1],
@@ -201,7 +203,7 @@ class Regions(SingleNoise):
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """Of the estimates of regions."""
+        """The covariance of the estimates of regions."""
         matrix = self.matrix.astype(np.float64)
         return np.asarray(np.linalg.inv(matrix.T @ matrix) * self.noise.variance, dtype=np.float64)
 
@@ -212,17 +214,17 @@ class Regions(SingleNoise):
 
     @cached_property
     def cell_variance(self) -> float:
-        """The mean variance of a block, of which a region's estimate is dealt out."""
+        """The mean variance of the blocks, which divide the estimates of their regions."""
         return float((self._region_shares**2 * np.diag(self.covariance)[self.labels]).mean())
 
     @cached_property
     def _region_shares(self) -> FloatArray:
-        """The part of its region's codes that each block has."""
+        """For each block its share of the codes of its region."""
         codes = outer([_lengths(nesting) for nesting in self.nestings])
         return np.asarray(codes / np.bincount(self.labels.ravel(), codes.ravel())[self.labels])
 
     def variances(self, boxes: IntArray) -> FloatArray:
-        """The variance of the estimate of each box, of the noise alone."""
+        """The variance that noise gives the estimate of each box."""
         held = np.array([self.held(box) for box in boxes]).reshape(len(boxes), -1)
         return np.asarray((held @ self.covariance * held).sum(axis=1))
 
@@ -233,7 +235,7 @@ class Regions(SingleNoise):
         return float(np.average(self.variances(unique), weights=times))
 
     def held(self, box: IntArray) -> FloatArray:
-        """The part of each region that a box holds."""
+        """The share of each region that a box holds."""
         sides = [nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True)]
         weights = (outer(sides) * self._region_shares).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
@@ -241,7 +243,7 @@ class Regions(SingleNoise):
     def estimate(
         self, cells: IntArray, nulls: IntArray, entropy: Entropy
     ) -> tuple[FloatArray, FloatArray]:
-        """Measure with noise; estimate each block as a part of its region, and missing values."""
+        """Measure with noise; estimate each block as a share of its region, and missing values."""
         counts = np.zeros(self.matrix.shape[1], dtype=np.int64)
         np.add.at(counts, self.labels.ravel(), cells.ravel())
         sums, weight = self.matrix @ counts, self.columns.missing_weight(self.noise)
@@ -252,7 +254,7 @@ class Regions(SingleNoise):
 
 
 def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list[Regions]:
-    """The strategies for the regions of a workload, one for each way to pay; none if too many."""
+    """The strategies for the regions of a workload, one per way to pay; none if too many."""
     queries, times = np.unique(boxes, axis=0, return_counts=True)
     shape = tuple(len(axis_cuts) - 1 for axis_cuts in cuts)
     if np.prod(shape, dtype=np.float64) * len(queries) > _MOST_WORK:
@@ -261,10 +263,10 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
     for axis, cut in enumerate(cuts):
         side = (queries[:, axis, 0] <= cut[:-1, None]) & (cut[1:, None] <= queries[:, axis, 1] + 1)
         held &= side.reshape(*(size if at == axis else 1 for at, size in enumerate(shape)), -1)
-    kinds, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
-    if len(kinds) > MAX_REGIONS or not manageable(len(kinds), len(queries)):
+    patterns, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
+    if len(patterns) > MAX_REGIONS or not manageable(len(patterns), len(queries)):
         return []
-    rows = kinds.T.astype(np.float64)
+    rows = patterns.T.astype(np.float64)
     points = [int(cut[-1]) for cut in cuts]
     nestings = tuple(
         Nesting(size, (len(cut) - 1,), None if len(cut) > size else cut)
@@ -284,9 +286,7 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
     return strategies
 
 
-def _cuts(nesting: Nesting) -> IntArray:
-    return np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
-
-
 def _lengths(nesting: Nesting) -> FloatArray:
-    return np.diff(_cuts(nesting)).astype(np.float64)
+    """The number of codes of each block."""
+    cuts = np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
+    return np.diff(cuts).astype(np.float64)

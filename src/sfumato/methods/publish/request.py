@@ -1,4 +1,11 @@
-"""What is to be published, from public facts alone, and what a method can say of ranges."""
+"""Requests for publications, made from public facts, and what methods answer about ranges.
+
+A publication is of the columns of a table (`Request`), or of a table whose rows are edges, points
+or items (`FormRequest`). Rows of such forms come from any engine; rows that lack a column of the
+form are left out, and where the unit is a person they are bounded in the engine. Released figures
+are rounded to a decimal step far below their noise, so that people can read them. Decisions
+`counts-only` and `exact-noise`.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +49,12 @@ if TYPE_CHECKING:
 
 
 def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> IntArray:
-    """Ranges of values as ranges of codes; a range that holds no code ends before it begins.
+    """Convert ranges of values to ranges of codes; a range without codes ends before it begins.
 
-    A value between two points of a grid belongs to the nearest, so a range holds the points that
-    lie within it. Among listed values a range holds those from the first to the last in the
-    declared order.
+    A range holds the points of a grid that lie within it. Among listed values it holds those from
+    the first to the last in the declared order.
     """
-    # Lists keep what they hold: an array of them would make texts of booleans beside texts.
+    # Objects, because an array of mixed types would convert booleans beside texts to texts.
     ranges = queries if isinstance(queries, np.ndarray) else np.array(queries, dtype=object)
     if ranges.dtype.kind == "M":
         ranges = ranges.astype("datetime64[us]")  # finer ones come out as whole numbers
@@ -68,7 +74,7 @@ def to_codes(axes: Sequence[Axis], queries: ArrayLike) -> IntArray:
 
 
 def _on_grid(axis: Grid, ends: NDArray[np.generic]) -> IntArray:
-    """The points at or above the lower and at or below the upper ends."""
+    """The first point at or above each lower end, and the last at or below each upper end."""
     low, step = _number(axis.bounds.low), Fraction(axis.bounds.grid_step or 1)
     last, dated = points(axis), axis.kind is Kind.DATE
     values = set(ends.ravel().tolist())
@@ -98,7 +104,7 @@ def _among_listed(axis: Listed, ends: NDArray[np.generic]) -> IntArray:
 
 
 def _plain(value: object, *, dated: bool) -> object:
-    """A value as the schema writes it: NumPy's dates come as datetimes, JSON's as texts."""
+    """A value as the schema has it: NumPy's dates come as datetimes, JSON's as texts."""
     if dated and isinstance(value, str):
         with suppress(ValueError):
             return date.fromisoformat(value)
@@ -108,13 +114,13 @@ def _plain(value: object, *, dated: bool) -> object:
 
 
 def _number(value: object, *, dated: bool | None = None) -> Fraction:
-    """A value as an exact number, a date as its day; of the sort that the column has, if said."""
+    """An exact number, or the ordinal of a date; `dated` requires or forbids dates."""
     if isinstance(value, date):
         if dated is not False:
             return Fraction(value.toordinal())
     elif not dated:
         with suppress(TypeError, ValueError):
-            # The shortest decimal that reads as a float is what its writer meant.
+            # The shortest decimal of a float is the number that its writer meant.
             return Fraction(repr(value) if isinstance(value, float) else cast("str", value))
     raise ParameterError(
         "workload_invalid",
@@ -125,21 +131,21 @@ def _number(value: object, *, dated: bool | None = None) -> Fraction:
 
 @dataclass(frozen=True, kw_only=True)
 class Request(KindRequest):
-    """A data set's columns with their declared axes, at a price. Nothing in it saw data."""
+    """A request to publish columns with declared axes, at a price. It holds no private data."""
 
     dataset: str
     axes: tuple[Axis, ...]
     unit: Unit
     price: Price
     boxes: IntArray | None = None
-    """The ranges that matter, (queries, columns, 2), as inclusive codes; None if nobody said."""
+    """The workload: (queries, columns, 2) inclusive codes; None where no ranges are given."""
     groups: Mapping[str, Mapping[object, Sequence[str | None]]] = field(default_factory=dict)
-    """For nominal columns that have a hierarchy: the groups of each value, the smallest first."""
+    """For nominal columns with a hierarchy: the groups of each value, the smallest first."""
     postprocess: tuple[str, ...] = ()
-    """What is done to noisy counts afterwards, by name; nothing by default."""
+    """The names of the steps of post-processing; none by default."""
 
     def __post_init__(self) -> None:
-        _ = self.unit.by_person  # which refuses rows of two people, whatever the kind would ask
+        _ = self.unit.by_person  # raises for rows of two people, before any kind is prepared
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -148,7 +154,7 @@ class Request(KindRequest):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one person moves any histogram of rows, all cells together."""
+        """How far one person moves a histogram of rows, all cells together."""
         return count_sensitivity(self.unit, grouped=True)
 
     @property
@@ -156,8 +162,8 @@ class Request(KindRequest):
         """The columns and the data set."""
         return f"{', '.join(self.columns)} in {self.dataset}"
 
-    def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # says nothing more
-        """The columns with all that is declared of them, the price, the ranges and the unit."""
+    def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # needs no method
+        """The columns with their declarations, the price, the ranges and the unit."""
         return {
             "columns": list(self.columns),
             "domain": _digest(repr([_declared(axis, self.groups) for axis in self.axes])),
@@ -175,12 +181,12 @@ class Request(KindRequest):
     def rounded(
         self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
     ) -> Mapping[str, pa.Table]:
-        """Figures on a decimal step far below their noise."""
+        """The tables with figures rounded to a decimal step far below their noise."""
         return readable(tables, error, self.columns)
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
-    """All that is declared of an axis: another domain makes another publication."""
+    """The declarations of an axis: another domain makes another publication."""
     if isinstance(axis, Grid):
         bounds = axis.bounds
         ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
@@ -194,7 +200,7 @@ def _digest(content: str | bytes) -> str:
 
 @runtime_checkable
 class AnswersRanges(Protocol):
-    """A method whose release answers how many rows lie in boxes of codes, ends included."""
+    """A method whose release estimates the rows in boxes of codes, ends included."""
 
     @property
     def ranges(self) -> OverBoxes:
@@ -204,7 +210,7 @@ class AnswersRanges(Protocol):
 
 @runtime_checkable
 class PredictsVariance(Protocol):
-    """A method that knows before anything is spent how far its ranges will be off."""
+    """A method that knows the variance of ranges in advance."""
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
         """The variance of each estimate, exact or, where `error` says so, a bound."""
@@ -213,17 +219,17 @@ class PredictsVariance(Protocol):
 
 @runtime_checkable
 class BoundsUnevenness(Protocol):
-    """A method whose release bounds what rows that lie unevenly within a count add to an error."""
+    """A method whose release bounds the error from uneven rows within a counted block."""
 
     @property
     def ranges_unevenness(self) -> OverBoxes:
-        """The most that each estimate is off besides its noise, given the released counts."""
+        """A bound on the error of each estimate beyond noise, given the released counts."""
         ...
 
 
 @runtime_checkable
 class EstimatesVariance(Protocol):
-    """A method that knows from its release, better than before, how far its ranges are off."""
+    """A method that knows the variance of ranges better from its release than in advance."""
 
     @property
     def ranges_variance_of(self) -> OverBoxes:
@@ -231,17 +237,9 @@ class EstimatesVariance(Protocol):
         ...
 
 
-# Publications of tables whose rows are not people: of edges, points and items.
-#
-# A kind of such a form is a module whose `prepare(request, **options)` makes a method from public
-# facts alone. Its rows come from any engine, those that lack a part of the form left out, and
-# where
-# the unit is a person bounded in the engine as for every other door. Decision `counts-only`.
-
-
 @dataclass(frozen=True, kw_only=True)
 class FormRequest(KindRequest):
-    """A data set of a form, with its unit, at a price. Nothing in it saw data."""
+    """A request to publish a table of edges, points or items, at a price. It holds no data."""
 
     dataset: str
     schema: Schema
@@ -249,9 +247,9 @@ class FormRequest(KindRequest):
     unit: Unit
     price: Price
     linked: Mapping[str, Schema] = field(default_factory=dict)
-    """The other private data sets of the same people, with their units, which an option may name.
+    """Other private data sets of the same people, which an option may name.
 
-    Their budget is that of these people too, so one charge pays for all.
+    Their people are the same, so one charge pays for all data sets.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -270,50 +268,50 @@ class FormRequest(KindRequest):
         }
 
     def open(self, datasets: Mapping[str, Dataset], salt: str) -> FormRows:
-        """The rows of the form, and of the other data sets that the method reads."""
+        """The rows of the form, and of other data sets that the method reads."""
         linked = {name: data for name, data in datasets.items() if name != self.dataset}
         return FormRows(datasets[self.dataset], salt, linked)
 
     def reads(self, method: FormMethod) -> tuple[str, ...]:
-        """The data set of the form, and those that the method reads beside it."""
+        """The data set of the form, and the others that the method reads."""
         return (self.dataset, *method.reads)
 
     def rounded(
         self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
     ) -> Mapping[str, pa.Table]:
-        """Figures on a decimal step far below their noise."""
+        """The tables with figures rounded to a decimal step far below their noise."""
         return readable(tables, error, ())
 
 
 class FormMethod(Method["FormRows"], Protocol):
-    """A method of a form, which may read other data sets of the same people."""
+    """A method for a form, which may read other data sets of the same people."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The data sets beside its own that it reads."""
+        """The other data sets that the method reads."""
         ...
 
 
 @dataclass(frozen=True)
 class FormRows(SaltedData):
-    """The rows of a data set of a form, as a method reads them once its cost was charged."""
+    """The rows of a table of a form, as a method reads them after its cost was charged."""
 
     linked: Mapping[str, Dataset] = field(default_factory=dict)
 
     def read(
         self, columns: Sequence[str], *, groups: Sequence[str] = (), grids: Sequence[Grid] = ()
     ) -> pa.Table:
-        """These columns of the rows that have them all, bounded where the unit is a person.
+        """Read columns of the rows without missing values in them.
 
-        A person then keeps at most `max_rows` rows, and those of at most `max_groups` of the
-        `groups`, such as paths, whole where they fit; both are chosen by a keyed hash. A column
-        of the `grids` comes as the number of its nearest point, found by the engine, so that no
-        cell has to be converted here; NULL where it is not a number.
+        Where the unit is a person, each person keeps at most `max_rows` rows of at most
+        `max_groups` of the `groups`, such as paths; a keyed hash chooses both. A column of the
+        `grids` is read as the index of its nearest point, computed by the engine, or NULL where a
+        cell is not a number.
         """
         return _read(self.data, columns, groups, self.salt, grids)
 
     def of(self, name: str, columns: Sequence[str]) -> pa.Table:
-        """The same of another data set that the method reads."""
+        """Read columns of another data set, in the same way."""
         return _read(self.linked[name], columns, (), self.salt)
 
 
@@ -329,7 +327,7 @@ def _read(
     codes = {grid.column: exp.alias_(grid.code(), grid.column, quoted=True) for grid in grids}
     selected = [codes.get(name) or exp.column(name, quoted=True) for name in names]
     query = exp.select(*selected).from_(data.table.copy()).where(*complete)
-    if len(data.unit.columns) != 1:  # each row is by itself, or is bounded by projection
+    if len(data.unit.columns) != 1:  # every row is a person, or a projection bounds the rows
         return data.engine.run(query)
     [owner] = data.unit.columns
     person = exp.alias_(exp.column(owner, quoted=True), PERSON)
@@ -341,7 +339,7 @@ def _read(
 
 
 def form_of(schema: Schema, form_name: str, subject: str) -> Form:
-    """The form of a table; refused where it is not the one wanted."""
+    """The form of a table; refuse a table of another form."""
     if schema.form is None or schema.form.name != form_name:
         has = "no form" if schema.form is None else f"the form {schema.form.name!r}"
         raise ParameterError(
@@ -359,13 +357,9 @@ _EXAMPLES = {
 }
 
 
-# Figures as they leave: on a decimal step far below their noise, so that people can read them.
-#
-# Decision `exact-noise`.
-
-# All figures of a table together are moved by less than half of the noise divided by this.
+# Rounding moves the sum of all figures of a table by less than half of the noise divided by this.
 _FINER = 100
-# The significant digits that a float surely has.
+# The significant digits that every float has.
 _DIGITS = 15
 _SD_DIGITS = 6
 _FIGURES = ("count", "running")
@@ -374,7 +368,7 @@ _FIGURES = ("count", "running")
 def readable(
     tables: Mapping[str, pa.Table], error: Mapping[str, Any], columns: tuple[str, ...]
 ) -> dict[str, pa.Table]:
-    """Round estimated figures, by public facts alone; whole numbers and the `columns` stay."""
+    """Round estimated figures by public facts; whole numbers and the `columns` stay."""
     sd = min(_stddevs(error), default=0.0)
     return {name: _readable(table, sd, columns) for name, table in tables.items()}
 
@@ -397,7 +391,7 @@ def _readable(table: pa.Table, sd: float, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _decimals(figures: FloatArray, sd: float) -> int:
-    """Decimals so many that the sum of any of the figures is moved by less than its noise shows."""
+    """So many decimals that rounding moves the sum of any figures far less than their noise."""
     largest = float(np.nanmax(np.abs(figures), initial=1.0))
     most = _DIGITS - math.ceil(math.log10(largest))
     if sd <= 0:
@@ -407,12 +401,12 @@ def _decimals(figures: FloatArray, sd: float) -> int:
 
 
 def _significant(values: FloatArray) -> FloatArray:
-    """Each value to a few significant digits."""
+    """Round each value to a few significant digits."""
     return np.array([float(f"{value:.{_SD_DIGITS}g}") for value in values])
 
 
 def _stddevs(error: object) -> Iterator[float]:
-    """Every standard deviation that is stated."""
+    """Yield every stated standard deviation."""
     if isinstance(error, dict):
         sd = error.get("sd")
         if isinstance(sd, int | float) and sd > 0:

@@ -1,8 +1,8 @@
 """The count sketch: a short summary of a huge table from which any cell can be estimated.
 
 Each of `depth` lines hashes every cell into one of `width` buckets with a sign, by a public
-function, and adds the signed counts up. The hash hides nothing and is no source of noise: it only
-spreads the cells, and whoever has the release can compute it.
+function, and adds the signed counts up. The hash only spreads the cells: it is public and no source
+of noise, and readers of the release compute it too.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise
     from sfumato.privacy.noise.entropy import Entropy
 
-# So many points for a standard deviation are as good as all of them.
+# Points per standard deviation: more of them change no result.
 _FINE = 400
-# Standard deviations beyond which there is nothing left to add up.
+# Standard deviations beyond which the tails are negligible, for Gaussian and for Laplace noise.
 _FAR, _FAR_BY_LAPLACE = 12, 40
 
 
 def median_stddev(noise: Noise, size: int) -> float:
-    """The standard deviation of the median of so many independent noises.
+    """The standard deviation of the median of `size` independent noises.
 
-    With F the law of one noise, the k-th of n is at most t with the chance that k of n are, which
-    is an incomplete beta function of F(t). Of an even number 2 m the median is the mean of the
-    middle two, a and b: E[((a + b) / 2)^2] = E[a^2 + b^2] / 2 - E[(b - a)^2] / 4, where b - a
-    counts the points t with m noises up to t and m behind.
+    With F the distribution function of one noise, the k-th of n is at most t with the probability
+    that at least k of n are, an incomplete beta function of F(t). For an even number 2 m the median
+    is the mean of the middle two, a and b: E[((a + b) / 2)^2] = E[a^2 + b^2] / 2 -
+    E[(b - a)^2] / 4, where b - a counts the points t with m noises up to t and m after it.
 
     *Reference*: David & Nagaraja 2003, Order Statistics, sections 2.1 and 3.1.
     """
-    points, below = _law(noise)
+    points, below = _distribution(noise)
     if size % 2:
         return math.sqrt(_square(points, below, size // 2 + 1, size))
     half = size // 2
@@ -68,8 +68,8 @@ def median_stddev(noise: Noise, size: int) -> float:
     return math.sqrt(max(middle - gap / 4, 0.0))
 
 
-def _law(noise: Noise) -> tuple[FloatArray, FloatArray]:
-    """Points of the noise, all or evenly spaced ones, and the chance to be at most each."""
+def _distribution(noise: Noise) -> tuple[FloatArray, FloatArray]:
+    """Points of the noise (all, or evenly spaced ones), and the distribution function at each."""
     step = max(1, int(noise.stddev / _FINE))
     far = _FAR_BY_LAPLACE if isinstance(noise, Geometric) else _FAR
     reach = math.ceil(far * noise.stddev / step) + 2
@@ -82,15 +82,15 @@ def _law(noise: Noise) -> tuple[FloatArray, FloatArray]:
 
 
 def _square(points: FloatArray, below: FloatArray, order: int, size: int) -> float:
-    """The mean square of the place-th smallest of so many."""
-    # It is at most a point where at least so many are.
+    """The mean square of the `order`-th smallest of `size` noises."""
+    # It is at most t exactly if at least `order` of them are.
     above = 1 - below
     reached = sum(
         math.comb(size, count) * below**count * above ** (size - count)
         for count in range(order, size + 1)
     )
-    chances = np.diff(reached, prepend=0.0)
-    return float((chances * points**2).sum())
+    probabilities = np.diff(reached, prepend=0.0)
+    return float((probabilities * points**2).sum())
 
 
 DEPTH, WIDTH = 3, 4096
@@ -102,7 +102,7 @@ MAX_RANGE_CELLS = 1 << 22
 def prepare(
     request: Request, *, width: object = None, depth: object = None, seed: object = None
 ) -> Sketch:
-    """Read the size of the sketch and the public seed of its hash; choose the better noise."""
+    """Read the size of the sketch and the public seed of its hash; choose the noise."""
     without_postprocess(request, "sketch")
     cells = math.prod(axis.size for axis in request.axes)
     if cells > MAX_CELLS:
@@ -120,7 +120,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Hashing:
-    """A public function of cells: a bucket and a sign in each line."""
+    """A public hash function: for each cell a bucket and a sign in each line."""
 
     depth: int
     width: int
@@ -128,7 +128,7 @@ class Hashing:
 
     @property
     def columns(self) -> ColumnNorms:
-        """Each cell has one entry, 1 or -1, in every line."""
+        """The norms of a cell, which has one entry, 1 or -1, in every line."""
         return ColumnNorms(l1=self.depth, l2_squared=self.depth, signed=True)
 
     def hash_cells(self, cells: IntArray) -> tuple[IntArray, IntArray]:
@@ -163,12 +163,12 @@ class Sketch(SingleNoise):
     *Guarantee*: the price in full, epsilon or rho, for all lines together.
     *Sensitivity*: every row is in one bucket of each line, so depth times that of a count in L1 and
     depth in L2 squared; where people are replaced two signs may differ, so twice resp. four times.
-    *Error*: an estimate is the median of the lines, safer against large cells than their mean; the
-    noise gives it the deviation of a median of `depth` noises, as `error` states. An estimate by
-    the mean is unbiased over seeds, with the noise's variance / depth. What other cells add to it,
-    sum of squared counts / (width depth), depends on the data.
-    *Edges*: missing values are codes like others; domains up to 2^62 cells; time and memory are
-    those of the cells that have rows and of the sketch. The seed is public and hides nothing.
+    *Error*: an estimate is the median of the lines, more robust to large cells than their mean; its
+    sd is that of the median of `depth` noises, as `error` states. An estimate by the mean is
+    unbiased over seeds, with the noise's variance / depth. Other cells add a variance of (sum of
+    squared counts) / (width depth), which depends on the data.
+    *Edges*: missing values are codes like others; domains up to 2^62 cells; time and memory grow
+    with the cells that have rows and with the sketch. The seed is public and hides nothing.
     *Reference*: Charikar, Chen & Farach-Colton 2002; Pagh & Thorup 2022, section 3; Steele, Lea &
     Flood 2014 for the hash.
     """
@@ -179,7 +179,7 @@ class Sketch(SingleNoise):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """All that is needed to compute the hash again, and the noise that was chosen."""
+        """The parameters of the hash, and the chosen noise."""
         hashing = self.hashing
         return {
             "depth": hashing.depth,
@@ -200,7 +200,7 @@ class Sketch(SingleNoise):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"sketch": blank_figures("line", "bucket", "count")}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -233,7 +233,7 @@ class Sketch(SingleNoise):
         return np.asarray(np.median(lines, axis=0) if median else lines.mean(axis=0))
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Estimate the rows in each box, by the median of what the lines say of all its cells."""
+        """Estimate the rows in each box: the median of the lines' sums over its cells."""
         sizes = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
         asked = int(sizes.astype(object).prod(axis=1).sum())
         if asked > MAX_RANGE_CELLS:
@@ -251,7 +251,7 @@ class Sketch(SingleNoise):
     def _lines(
         self, tables: Mapping[str, pa.Table], codes: Sequence[NDArray[np.integer]]
     ) -> IntArray:
-        """What each line says of each combination of codes: (depth, cells)."""
+        """The estimate of each line for each combination of codes: (depth, cells)."""
         shape = (self.hashing.depth, self.hashing.width)
         lines = np.asarray(tables["sketch"].column("count")).reshape(shape)
         buckets, signs = self.hashing.hash_cells(self.cells(codes))

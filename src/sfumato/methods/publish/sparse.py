@@ -1,9 +1,9 @@
-"""Releases over domains of up to 2^60 cells, nearly all of them empty, in time of the others.
+"""Sparse releases: domains of up to 2^60 cells, nearly all empty, in time of the occupied cells.
 
-Noise on every cell of such a domain could not even be written down. What is released is a choice
-made after the noise: cells whose noisy count passes a threshold, or a sample of fixed size. Of the
-empty cells, all alike, only those that are chosen are ever looked at; how many there are, which
-they are and what their noise is, is drawn with exactly the law that noise on every cell has.
+Noise on every cell of such a domain could not be stored. So the release is a choice made after the
+noise: cells whose noisy count passes a threshold, or a sample of fixed size. Empty cells are all
+alike, and only the chosen ones are materialized: their number, positions and noise are drawn from
+exactly the distribution that noise on every cell would give.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# Noisy counts of at least a threshold, those as far from 0 either way, or a priority sample.
+# Noisy counts of at least a threshold, those as far from 0 on either side, or a priority sample.
 METHODS = ("threshold", "filter", "priority")
 
+# The default number of released empty cells, or of sampled cells; and the largest one.
 _SIZE = 1000
 _LARGEST_SIZE = 1 << 22
 
@@ -57,10 +58,10 @@ _LARGEST_SIZE = 1 << 22
 def prepare(
     request: Request, *, method: object = None, size: object = None, threshold: object = None
 ) -> ThresholdFilter | PrioritySample:
-    """Read the method and how much is to be released; `size` is the cells of a sample.
+    """Read the method and the size of the release.
 
-    With a threshold, `size` is how many empty cells are released on average, at most, from which
-    the threshold follows unless it is given itself.
+    For a priority sample `size` is the number of sampled cells. Else it is the largest mean number
+    of released empty cells, which determines the threshold unless `threshold` is given.
     """
     chosen = options.choice("threshold" if method is None else method, "method", METHODS)
     if request.postprocess:
@@ -89,26 +90,22 @@ def prepare(
 
 
 def _noise(request: Request) -> Geometric:
-    """Laplace noise, whatever the price: what it gives empty cells can be drawn exactly."""
+    """Laplace noise, whatever the price: its effect on empty cells can be drawn exactly."""
     epsilon = spendings(request.price)[0].pure_epsilon()
     return Geometric(epsilon=epsilon, l1_sensitivity=request.sensitivity.l1)
 
 
-# Cells of a huge domain by number, and which of very many pass, each with the same small chance.
-#
-# The chance p of a cell is irrational. A rational scale s is taken for which the chance
-# p' = 1 - exp(-1/s) is p or a trifle more, so that the cells passed over between two that pass
-# with
-# chance p' are a geometric variable of scale s, which is drawn exactly; a cell found in this way
-# is
-# kept with chance p / p', by a coin that compares as many digits of a uniform number, and of the
-# chance, as it takes. Cells then pass independently with chance p' (p / p') = p, exactly.
-#
+# *Which cells pass.* The probability p of a cell is irrational. We take a rational scale s for
+# which p' = 1 - exp(-1/s) is p or slightly more. The number of cells between two that pass with
+# probability p' is a geometric variable of scale s, which is drawn exactly. A proposed cell is kept
+# with probability p / p', by a coin that compares as many digits of a uniform number and of the
+# probability as needed. So cells pass independently with probability p' (p / p') = p, exactly.
 # Decision `exact-noise`.
 
 # The most cells of a sparse release.
 MAX_CELLS = 1 << 60
 
+# Entries of a mask of boxes and cells that is computed at once.
 _AT_ONCE = 1 << 24
 
 
@@ -128,16 +125,16 @@ class NumberedCells:
 
     @cached_property
     def count(self) -> int:
-        """How many cells there are, those of missing values included."""
+        """The number of cells, those of missing values included."""
         return prod(axis.size for axis in self.axes)
 
     def occupied(self, counter: Counter) -> tuple[IntArray, IntArray]:
-        """The cells that occur, in order, and how many rows are in each."""
+        """The occupied cells, in order, and the rows in each."""
         counts = counter.of([axis.column for axis in self.axes])
         return keys(counts.codes, counts.sizes)[0], counts.counts
 
     def table(self, numbers: IntArray, figures: NDArray[Any]) -> pa.Table:
-        """One row for each of these cells, in their order: values and a count."""
+        """One row for each of these cells, in order of their numbers: values and a count."""
         order = np.argsort(numbers)
         quotients, arrays = numbers[order], []
         for axis in reversed(self.axes):
@@ -150,7 +147,7 @@ class NumberedCells:
         )
 
     def box_sums(self, table: pa.Table, boxes: IntArray) -> FloatArray:
-        """Add up the counts of a table of `table` over boxes of inclusive codes."""
+        """Sum the counts of a table made by `table` over boxes of inclusive codes."""
         codes = [_codes(axis, table.column(axis.column)) for axis in self.axes]
         counted = table.column(figure_name(self.axes, "count"))
         figures = np.asarray(counted, dtype=np.float64)
@@ -166,14 +163,14 @@ class NumberedCells:
 
 
 def empty_cells(occupied: IntArray, ranks: IntArray) -> IntArray:
-    """The cells at these ranks among those that are not occupied; both in order, ranks from 0."""
-    # Before occupied cell c_j there are c_j - j others.
-    others_before = occupied - np.arange(len(occupied))
-    return np.asarray(ranks + np.searchsorted(others_before, ranks, side="right"))
+    """The empty cells of these ranks, from 0; ranks and occupied cells are in order."""
+    # c_j - j empty cells precede the occupied cell c_j.
+    empty_before = occupied - np.arange(len(occupied))
+    return np.asarray(ranks + np.searchsorted(empty_before, ranks, side="right"))
 
 
 def _codes(axis: Axis, values: pa.ChunkedArray) -> IntArray:
-    """The codes of released values, of which missing ones are beyond all others."""
+    """The codes of released values; missing values get codes beyond all others."""
     if not isinstance(axis, Grid):
         return np.asarray(pc.index_in(values, value_set=axis.values), dtype=np.int64)
     first = axis.decode(np.zeros(1, dtype=np.int64))
@@ -185,7 +182,7 @@ def _codes(axis: Axis, values: pa.ChunkedArray) -> IntArray:
     else:
         if axis.kind is Kind.DATE:
             values, first = values.cast(pa.int32()), first.cast(pa.int32())
-        # Differences of 64-bit integers fit 64 bits without a sign.
+        # A difference of two 64-bit integers fits an unsigned one.
         unsigned = np.asarray(values.fill_null(0), dtype=np.int64).view(np.uint64)
         low = np.asarray(first, dtype=np.int64).view(np.uint64)
         points = ((unsigned - low) // np.uint64(step)).astype(np.int64)
@@ -193,17 +190,17 @@ def _codes(axis: Axis, values: pa.ChunkedArray) -> IntArray:
 
 
 Bounds = tuple[Fraction, Fraction]
-# Bounds on a chance below 1 that close in on it as the number of bits grows.
+# For a number of bits, bounds on a probability below 1; they converge as the bits grow.
 Chance = Callable[[int], Bounds]
 
 _BITS = 256
 _WORD_BITS = 64
-# So small a chance that among 2^60 cells none passes but once in 2^40; skips stay of ordinary size.
+# A probability so small that among 2^60 cells one passes once in 2^40 draws; it bounds the skips.
 _SMALLEST = Fraction(1, 1 << 100)
 
 
 def power(scale: Fraction, exponent: int, bits: int) -> Bounds:
-    """Bound exp(-exponent / scale) within 2^-bits."""
+    """Bounds on exp(-exponent / scale), at most 2^-bits apart."""
     level = exponent / scale
     if level > bits:
         return Fraction(0), Fraction(1, 1 << bits)
@@ -211,24 +208,24 @@ def power(scale: Fraction, exponent: int, bits: int) -> Bounds:
 
 
 class Passing:
-    """Cells of which each passes with the same chance, below 1.
+    """Draw which cells pass, where each passes with the same probability below 1.
 
-    *Guarantee*: each passes independently with exactly this chance.
-    *Edges*: no cells, or a chance too small for any, give no places; at most 2^60 cells.
-    *Reference*: Cormode, Procopiuc, Srivastava & Tran 2012, section 4; the module's argument.
+    *Guarantee*: each cell passes independently with exactly this probability.
+    *Edges*: without cells, or with a tiny probability, none may pass; at most 2^60 cells.
+    *Reference*: Cormode, Procopiuc, Srivastava & Tran 2012, section 4; the argument above.
     """
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
         highest = max(chance(_BITS)[1], _SMALLEST)
         self._scale = round_down(-1 / log_down(1 - highest, _BITS))
-        # A word below this is surely below p / p'.
+        # A random word below this is certainly below p / p', without more digits.
         self._sure = min(
             (self._ratio(_BITS)[0] * (1 << _WORD_BITS)).__floor__(), (1 << _WORD_BITS) - 1
         )
 
     def draw(self, cells: int, entropy: Entropy) -> IntArray:
-        """Which of [0, cells) pass, in order."""
+        """The numbers of [0, cells) that pass, in order."""
         candidates = self._propose(cells, entropy)
         random_words = entropy.words(max(len(candidates), BLOCK))[: len(candidates)]
         accepted = random_words < np.uint64(self._sure)
@@ -237,14 +234,14 @@ class Passing:
         return candidates[accepted]
 
     def _propose(self, cells: int, entropy: Entropy) -> IntArray:
-        """The places that pass with chance p'."""
+        """The numbers that pass with probability p'."""
         chunks = [np.empty(0, dtype=np.int64)]
         position = 0
         while position < cells:
             expected = (cells - position) * -math.expm1(-float(1 / self._scale))
             draws = int(expected + 6 * math.sqrt(expected)) + BLOCK
             skips = geometric(self._scale, draws, entropy)
-            # A skip beyond the end ends it, however long. What wraps lies behind one that does.
+            # Skips are clamped to the end. Sums that overflow come after the first one beyond it.
             ends = position + np.cumsum(np.minimum(skips, cells).astype(np.int64) + 1)
             beyond = np.flatnonzero(ends > cells)
             chunks.append(ends[: beyond[0] if len(beyond) else None] - 1)
@@ -252,7 +249,7 @@ class Passing:
         return np.concatenate(chunks)
 
     def _ratio(self, bits: int) -> Bounds:
-        """Bounds on p / p', the chance with which a place found is kept."""
+        """Bounds on p / p', the probability that a proposed cell is kept."""
         low, high = self._chance(bits)
         proposed_low = 1 - exp_up(-1 / self._scale, bits)
         proposed_high = 1 - exp_down(-1 / self._scale, bits)
@@ -260,7 +257,7 @@ class Passing:
 
 
 def below(chance: Chance, prefix: int, entropy: Entropy) -> bool:
-    """Whether the uniform number that begins with these 64 digits is below a chance."""
+    """Whether the uniform number that begins with these 64 binary digits is below a probability."""
     digits = _WORD_BITS
     while True:
         low, high = chance(_BITS + digits)
@@ -272,59 +269,52 @@ def below(chance: Chance, prefix: int, entropy: Entropy) -> bool:
         digits += _WORD_BITS
 
 
-# Which cells of a huge domain are released: those that pass a threshold, or a priority sample.
+# *Priority sample.* A cell of noisy count v, with its own uniform U in (0, 1), has the priority
+# |v| / U. The `size` cells of the highest priorities are released, each with sign(v) max(|v|, T),
+# where T is the next priority, but at least a public level L. Given all other cells, a cell is in
+# the sample with probability min(1, |v| / T), so its estimate (0 outside the sample) is unbiased.
 #
-# In a priority sample a cell of noisy count v, with a uniform U in (0, 1) of its own, has the
-# priority |v| / U. The `size` cells of the highest priorities are released, each with
-# sign(v) max(|v|, T), where T is the next priority, but at least a public level L. Given all
-# other
-# cells, a cell is in the sample with probability min(1, |v| / T), so its estimate, 0 if it is
-# not, is
-# v on average.
+# *Empty cells.* Only cells with a priority above L matter. Let L be whole and U = (J - 1 + W) / L,
+# J uniform in {1, ..., L} and W in (0, 1): the priority is above L when |v| >= J. For an empty cell
+# and a = exp(-1 / scale)
 #
-# *Empty cells.* Only cells with a priority above L matter. Let L be whole and U = (J - 1 + W) /
-# L,
-# J uniform in {1, ..., L} and W in (0, 1): the priority is above L when |v| >= J. For an empty
-# cell
+#     P(|v| >= J) = sum_j P(|v| >= j) / L = 2 a (1 - a^L) / (L (1 + a) (1 - a)),
 #
-#     P(|v| >= J) = sum_j P(|v| >= j) / L = 2 a (1 - a^L) / (L (1 + a) (1 - a)),  a = exp(-1 /
-# scale),
-#
-# and of those that pass P(J = j) is proportional to a^j, and |v| - J is geometric whatever J. All
-# of
-# it is drawn exactly; W, drawn after the noise and for every cell alike, has 53 digits.
-#
+# and given that it passes, P(J = j) is proportional to a^j, and |v| - J is geometric for every J.
+# All of this is drawn exactly. W is drawn after the noise, for every cell alike, with 53 digits.
 # Decisions `exact-noise` and `sparse-releases`.
 
+# The largest magnitude of a released count.
 _WIDEST = (1 << 63) - 1
 
 
 class SparseMethod(SingleNoise):
-    """A method that releases few of very many cells; what was left out counts as 0."""
+    """A method that releases few of very many cells; all other cells count as 0."""
 
     cells: NumberedCells
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"sparse": blank_cells(self.cells.axes)}
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Add up the released cells of each box."""
+        """Sum the released cells of each box."""
         return self.cells.box_sums(tables["sparse"], boxes)
 
 
 @dataclass(frozen=True)
 class ThresholdFilter(SparseMethod):
-    """Noise on every cell, of which those with a noisy count of at least the threshold are kept.
+    """Noise on every cell; cells with a noisy count of at least the threshold are released.
 
-    With two sides, those at or below minus the threshold are kept too.
-    *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends on
-    nothing but noisy counts. Cells that no one is in are released like all others.
+    With two sides, noisy counts of at most minus the threshold are released too.
+
+    *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends only on
+    noisy counts. Empty cells are released like all others.
     *Sensitivity*: L1, of a histogram under the privacy unit.
-    *Error*: a cell of a high count has the noise's; one below the threshold is mostly left out, so
-    sums over the release are biased; `error` has the figures.
-    *Edges*: a threshold of at least 1; counts are cut to 64 bits.
+    *Error*: of a cell with a high count that of the noise. Cells below the threshold are mostly
+    left out, so sums over the release are biased; `error` has the figures.
+    *Edges*: a threshold of at least 1; counts are clamped to 64 bits.
     *Reference*: Cormode, Procopiuc, Srivastava & Tran 2012, sections 4.1 and 4.2.
     """
 
@@ -341,7 +331,7 @@ class ThresholdFilter(SparseMethod):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of a cell that is kept whatever its noise; how many empty cells come; what is lost."""
+        """The error of a cell far above the threshold, and the effects of the threshold."""
         beyond = self.threshold + self._mean_beyond
         return {
             "cell": noise_error(self.noise),
@@ -362,16 +352,16 @@ class ThresholdFilter(SparseMethod):
         passes = (np.abs(noisy) if self.sides == 2 else noisy) >= self.threshold
         ranks = self._passing.draw(self.cells.count - len(occupied), entropy)
         beyond = geometric(self.noise.scale, len(ranks), entropy)
-        upgraded = narrowed(beyond + self.threshold)
+        empty_counts = narrowed(beyond + self.threshold)
         if self.sides == 2:
-            upgraded = signed(upgraded, entropy)
+            empty_counts = signed(empty_counts, entropy)
         numbers = np.concatenate([occupied[passes], empty_cells(occupied, ranks)])
-        return {"sparse": self.cells.table(numbers, np.concatenate([noisy[passes], upgraded]))}
+        return {"sparse": self.cells.table(numbers, np.concatenate([noisy[passes], empty_counts]))}
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each sum, if no one is in the box."""
+        """The variance of each sum over a box of empty cells."""
         beyond, mean = self.threshold + self._mean_beyond, self.error["empty_mean"]
-        # Beyond the threshold the noise is geometric, with as much variance as mean (1 + mean).
+        # Beyond the threshold the noise is geometric: its variance is mean (1 + mean).
         spread = self._mean_beyond * (1 + self._mean_beyond)
         cell_variance: float = self._chance * (spread + beyond**2) - mean**2
         return cells_in(boxes) * cell_variance
@@ -382,20 +372,20 @@ class ThresholdFilter(SparseMethod):
 
     @property
     def _chance(self) -> float:
-        """How often an empty cell is released."""
+        """The probability that an empty cell is released."""
         return _tail(self.noise, self.threshold, self.sides)
 
     @property
     def _mean_beyond(self) -> float:
-        """How far beyond the threshold the noise of an empty cell is on average."""
+        """The mean excess over the threshold of a released empty cell."""
         rate = float(1 / self.noise.scale)
         return math.exp(-rate) / -math.expm1(-rate)
 
 
 def tail(scale: Fraction, threshold: int, sides: int, bits: int) -> Bounds:
-    """Bound the chance that discrete Laplace noise is at least a threshold, or as far either way.
+    """Bounds on the probability that discrete Laplace noise passes a threshold on one or two sides.
 
-    It is a^t / (1 + a) for t >= 1, a = exp(-1 / scale), and twice that for both sides.
+    It is a^t / (1 + a) for t >= 1, a = exp(-1 / scale), and twice that for two sides.
     """
     low, high = power(scale, threshold, bits)
     base_low, base_high = power(scale, 1, bits)
@@ -404,7 +394,7 @@ def tail(scale: Fraction, threshold: int, sides: int, bits: int) -> Bounds:
 
 def least_threshold(cells: NumberedCells, noise: Geometric, sides: int, size: int) -> int:
     """The least threshold at which at most `size` empty cells are released on average."""
-    # cells sides a^t / (1 + a) <= size; the domain is public, how many cells are empty is not.
+    # cells sides a^t / (1 + a) <= size, for all cells: the number of empty cells is private.
     most = cells.count * _tail(noise, 0, sides) / size
     level = math.ceil(math.log(most) * float(noise.scale)) if most > 1 else 1
     return max(level, 1)
@@ -424,36 +414,37 @@ def _reach(noise: Geometric, beta: float) -> int:
 
 
 def cells_in(boxes: IntArray) -> FloatArray:
-    """How many cells each box has."""
+    """The number of cells of each box."""
     lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
     return np.asarray(lengths.prod(axis=1, dtype=np.float64))
 
 
 def narrowed(values: NDArray[Any]) -> IntArray:
-    """Integers cut to those that have a negative and an absolute value in 64 bits."""
+    """Integers clamped so that their negatives fit 64 bits too."""
     return np.asarray(np.clip(values, -_WIDEST, _WIDEST), dtype=np.int64)
 
 
 def signed(magnitudes: IntArray, entropy: Entropy) -> IntArray:
-    """Each with a fair random sign."""
+    """Give each magnitude a fair random sign."""
     negative = (entropy.words(len(magnitudes)) & np.uint64(1)).astype(bool)
     return np.where(negative, -magnitudes, magnitudes)
 
 
+# Levels of a sample are below this, so that counts fit 64 bits.
 _HIGHEST = 1 << 62
 
 
 @dataclass(frozen=True)
 class PrioritySample(SparseMethod):
-    """Noise on every cell, of which a priority sample of at most `size` cells is released.
+    """Noise on every cell; a priority sample of at most `size` cells is released.
 
-    *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends on
-    nothing but noisy counts and coins. Cells that no one is in are sampled like all others.
+    *Guarantee*: epsilon-differential privacy: noise on all cells, and a choice that depends only on
+    noisy counts and coins. Empty cells are sampled like all others.
     *Sensitivity*: L1, of a histogram under the privacy unit.
-    *Error*: unbiased in every cell and every sum of cells; a cell whose noisy count is below the
-    level of the sample is there rarely and then with the level as its count.
-    *Edges*: fewer than `size` cells only where hardly any more have noise other than 0; counts are
-    cut to 64 bits.
+    *Error*: unbiased in every cell and every sum of cells. A cell whose noisy count is below the
+    level of the sample is rarely released, and then with the level as its count.
+    *Edges*: fewer than `size` cells only where few cells have noise other than 0; counts are
+    clamped to 64 bits.
     *Reference*: Duffield, Lund & Thorup 2007; Cormode, Procopiuc, Srivastava & Tran 2012, 4.4.
     """
 
@@ -472,12 +463,12 @@ class PrioritySample(SparseMethod):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The size of the sample and the level below which no cell is looked at."""
+        """The size of the sample, and the level below which cells are ignored."""
         return {"method": "priority", "size": self.size, "level": self.level}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of a cell that is sampled whatever its noise, and of one that is empty."""
+        """The error of a cell far above the level, and of an empty cell."""
         return {
             "cell": noise_error(self.noise),
             "empty_cell": {"sd": math.sqrt(self._empty_variance)},
@@ -489,7 +480,7 @@ class PrioritySample(SparseMethod):
 
     @cached_property
     def level(self) -> int:
-        """The public level: nearly surely more than `size` cells have a priority above it."""
+        """The public level: almost surely more than `size` cells have a priority above it."""
         return self._level(self.size + 6 * math.sqrt(self.size) + 20)
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
@@ -501,9 +492,9 @@ class PrioritySample(SparseMethod):
         ranks = self._passing.draw(self.cells.count - len(occupied), entropy)
         empty_thresholds = _truncated(self.noise.scale, self.level, len(ranks), entropy) + 1
         beyond = geometric(self.noise.scale, len(ranks), entropy)
-        upgraded = signed(narrowed(empty_thresholds + beyond), entropy)
+        empty_counts = signed(narrowed(empty_thresholds + beyond), entropy)
         numbers = np.concatenate([occupied[passes], empty_cells(occupied, ranks)])
-        values = np.concatenate([noisy[passes], upgraded])
+        values = np.concatenate([noisy[passes], empty_counts])
         sampled, estimates = self._sample(
             values, np.concatenate([thresholds[passes], empty_thresholds]), entropy
         )
@@ -512,7 +503,7 @@ class PrioritySample(SparseMethod):
     def _sample(
         self, values: IntArray, thresholds: IntArray, entropy: Entropy
     ) -> tuple[NDArray[np.intp], FloatArray]:
-        """The places of the highest priorities among these cells, and their estimates."""
+        """The indices of the highest priorities among these cells, and their estimates."""
         digits = (entropy.words(len(values)) >> np.uint64(11)).astype(np.float64)
         priorities = np.abs(values) * (self.level / (thresholds - 1 + (digits + 0.5) * 2.0**-53))
         order = np.argsort(-priorities, kind="stable")
@@ -522,7 +513,7 @@ class PrioritySample(SparseMethod):
         return sampled, np.sign(sampled_values) * np.maximum(np.abs(sampled_values), level)
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each sum, if hardly anyone is there; rows raise the level, and it."""
+        """The variance of each sum over a box of nearly empty cells; more rows raise it."""
         return cells_in(boxes) * self._empty_variance
 
     @cached_property
@@ -531,19 +522,20 @@ class PrioritySample(SparseMethod):
 
     @property
     def _empty_variance(self) -> float:
-        """E |X| max(|X|, T) of the noise X at the level T to be expected."""
+        """E |X| max(|X|, T) for the noise X and the expected level T."""
         level, rate = self._typical, float(1 / self.noise.scale)
         beyond = 1 / math.expm1(rate)
-        # Beyond T the noise is T + G, G geometric: G T + G^2 is what |X| T falls short of.
+        # Beyond T the noise is T + G, G geometric, which adds G T + G^2 to |X| T.
         tail = 2 * math.exp(-level * rate) / (1 + math.exp(-rate))
         return level / math.sinh(rate) + tail * (level * beyond + beyond * (1 + 2 * beyond))
 
     @cached_property
     def _typical(self) -> int:
+        """The expected level of the sample where few cells have rows."""
         return self._level(self.size)
 
     def _level(self, expected_cells: float) -> int:
-        """The highest level above which about so many empty cells have a priority."""
+        """The highest level above which so many empty cells are expected to have a priority."""
         rate = float(1 / self.noise.scale)
         low, high = 1, _HIGHEST
         while low < high:
@@ -556,10 +548,10 @@ class PrioritySample(SparseMethod):
 
 
 def above(scale: Fraction, level: int, bits: int) -> Bounds:
-    """Bound the chance that the priority of an empty cell is above the level."""
+    """Bounds on the probability that the priority of an empty cell is above the level."""
     low, high = power(scale, 1, bits)
     power_low, power_high = power(scale, level, bits)
-    # a / (1 - a^2) rises with a.
+    # a / (1 - a^2) increases with a.
     return (
         2 * low * (1 - power_high) / (level * (1 - low**2)),
         2 * high * (1 - power_low) / (level * (1 - high**2)),
@@ -567,7 +559,7 @@ def above(scale: Fraction, level: int, bits: int) -> Bounds:
 
 
 def _truncated(scale: Fraction, limit: int, size: int, entropy: Entropy) -> IntArray:
-    """Geometric variables given that they are below a limit."""
+    """Geometric variables conditioned on being below a limit, by rejection."""
 
     def geometrics(count: int) -> Draws:
         drawn = geometric(scale, count, entropy)
@@ -577,5 +569,5 @@ def _truncated(scale: Fraction, limit: int, size: int, entropy: Entropy) -> IntA
         drawn = uniform_integers(limit, count, entropy)
         return Draws(drawn[bernoulli_exp(drawn, rate=1 / scale, entropy=entropy)])
 
-    # Either is kept with a chance of at least 1 - 1/e.
+    # Either proposal is kept with probability at least 1 - 1/e.
     return collect(size, 0.7, geometrics if limit > scale else uniforms)

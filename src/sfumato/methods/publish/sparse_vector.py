@@ -1,4 +1,4 @@
-"""Which ranges hold more rows than a threshold: few hits are paid for, however many are asked."""
+"""Which ranges hold more rows than a threshold, by the sparse vector: only hits are paid for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.request import Request
     from sfumato.privacy.noise.entropy import Entropy
 
-# The most ranges, which are judged one after the other.
+# The most ranges, which are judged one by one.
 MAX_RANGES = 1 << 16
 
 
 def prepare(request: Request, *, threshold: object = None, at_most: object = None) -> Above:
-    """Read the threshold and how many hits, ranges above it, are paid for (1 if nobody says)."""
+    """Read the threshold and the number of hits, ranges above it, that are paid for (default 1)."""
     without_postprocess(request, "above")
     boxes = request.boxes
     if boxes is None or not 1 <= len(boxes) <= MAX_RANGES:
@@ -43,7 +43,7 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
         raise ParameterError(
             "parameter_missing", "Say above how many rows a range is a hit: give threshold=N."
         )
-    line = options.whole(threshold, "threshold", least=0, most=1 << 53)
+    least_rows = options.whole(threshold, "threshold", least=0, most=1 << 53)
     hits = 1 if at_most is None else options.whole(at_most, "at_most", least=1, most=len(boxes))
     vector = SparseVector(
         epsilon=spendings(request.price)[0].pure_epsilon(),
@@ -51,20 +51,21 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
         sensitivity=count_sensitivity(request.unit).l1,
         monotone=request.unit.relation is Neighbours.ADD_REMOVE,
     )
-    return Above(Domain(request.axes), boxes, vector, line)
+    return Above(Domain(request.axes), boxes, vector, least_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Above(SingleNoise):
-    """Say of each range, in order, whether it holds about as many rows as a threshold, or more.
+    """Judge each range in order: whether it holds at least about as many rows as a threshold.
 
     *Guarantee*: the price in full, as pure epsilon, for all ranges together: only the first
-    `at_most` hits cost, and behind the last of them nothing more is said.
+    `at_most` hits cost, and no range after the last of them is judged.
     *Sensitivity*: of one count: m for a person of m rows. Where people are added or removed all
     counts move the same way, which halves the noise of each.
-    *Error*: with 95 % no range is misjudged that is further from the threshold than `error` says.
-    *Edges*: a range that holds no value has no rows. Missing values are in no range. The order of
-    the ranges matters: those behind the last hit are not judged, and null.
+    *Error*: with probability 95 % every range further from the threshold than `error` states is
+    judged right.
+    *Edges*: a range without values has no rows. Missing values are in no range. The order of the
+    ranges matters: those after the last hit are not judged, and null.
     *Reference*: Dwork, Naor, Reingold, Rothblum & Vadhan 2009; Lyu, Su & Li 2017, Algorithm 7.
     """
 
@@ -75,12 +76,12 @@ class Above(SingleNoise):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The threshold, and how many hits are paid for."""
+        """The threshold, and the number of hits that are paid for."""
         return {"threshold": self.threshold, "at_most": self.noise.cutoff}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far from the threshold all verdicts are right, with 95 %."""
+        """The distance from the threshold beyond which all verdicts are right with 95 %."""
         bound = self.noise.bound(0.05, queries=len(self.boxes))
         return {
             "verdicts": {"bound95": bound},
@@ -89,7 +90,7 @@ class Above(SingleNoise):
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         return {"above": self._table(self.boxes[:0], np.zeros(0, dtype=np.int64))}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:

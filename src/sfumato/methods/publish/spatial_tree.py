@@ -1,10 +1,11 @@
-"""Growing a tree of boxes over private rows: boxes are divided, rows follow, blocks are measured.
+"""Trees of boxes that grow over private rows, and their release.
 
-At every moment the boxes that were not divided, with the blocks of missing values, are a partition
-of all rows. A measurement is of boxes of the partition, so its sensitivity is that of a histogram.
+*Invariant*: at every moment the undivided boxes and the blocks of missing values are a partition of
+all rows. A measurement is of boxes of the partition, so its sensitivity is that of a histogram.
 
-A point with a missing value has no place in the order. Such rows are counted apart, in one block
+A row with a missing value has no position in the order. Such rows are counted apart, in one block
 for each combination of present and missing values: a few blocks, however fine the columns are.
+Decision `spatial-trees`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import arguments
 from sfumato.data.counting.axes import Grid
@@ -46,9 +48,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.mechanisms.spending import Noise, Spending
     from sfumato.privacy.noise.entropy import Entropy
 
-    # RESHAPE
-
-# The most boxes that a tree may end in.
+# The most leaves of a tree.
 MAX_BOXES = 1 << 22
 
 
@@ -59,7 +59,7 @@ class Division:
     lows: IntArray
     highs: IntArray
     origins: IntArray
-    """The place of the box that each is a part of, among those that were to be divided."""
+    """For each part the index of its box among those that are divided."""
     codes: IntArray
     rows: IntArray
     box_of_cell: IntArray
@@ -70,7 +70,7 @@ class Division:
         return self.highs[:, axis] - self.lows[:, axis] + 1
 
     def cut(self, axis: int, cuts: IntArray) -> None:
-        """Cut each box in two behind a code; behind its last code it stays whole."""
+        """Cut each box in two after a code; a cut after its last code divides nothing."""
         lower_ends = self.highs.copy()
         lower_ends[:, axis] = cuts
         upper_starts = self.lows.copy()
@@ -82,11 +82,11 @@ class Division:
         self.lows = np.where(is_upper, upper_starts[origin], self.lows[origin])
 
     def evenly(self, axis: int, part_counts: IntArray) -> None:
-        """Cut each box into parts of equal size, give or take a code; at most as many as codes."""
+        """Cut each box into parts whose sizes differ by at most one code."""
         sizes, starts = self.sizes(axis), self.lows[:, axis]
         part_counts = np.minimum(part_counts, sizes)
         offsets = self.codes[:, axis] - starts[self.box_of_cell]
-        # Part j begins at floor(j size / parts), so this is the part of an offset.
+        # Part j begins at floor(j size / parts); this inverts it for an offset.
         within = ((offsets + 1) * part_counts[self.box_of_cell] - 1) // sizes[self.box_of_cell]
         origin, part = self._divide(part_counts, within)
         self.lows, self.highs = self.lows[origin], self.highs[origin]
@@ -96,7 +96,7 @@ class Division:
     def _divide(
         self, part_counts: IntArray, within: IntArray | BoolArray
     ) -> tuple[IntArray, IntArray]:
-        """Move the cells to their parts; give the box of each part, and its place within it."""
+        """Move cells to their parts; return the box of each part, and its index within the box."""
         firsts = np.cumsum(part_counts) - part_counts
         origin = np.repeat(np.arange(len(part_counts)), part_counts)
         self.box_of_cell = firsts[self.box_of_cell] + within
@@ -105,7 +105,7 @@ class Division:
 
 
 class Growth:
-    """A tree while it grows: the boxes so far, and what was measured of each."""
+    """A growing tree: its boxes, and the measurements of each of them."""
 
     def __init__(
         self,
@@ -119,13 +119,13 @@ class Growth:
         self._highs = np.array([space.shape], dtype=np.int64) - 1
         self._parents = np.array([-1])
         self._last = np.array([0])  # the undivided boxes
-        self._newest = 0  # the first of those that came last
-        self._box_of_cell = np.zeros(len(rows), dtype=np.int64)  # of each cell, among those
+        self._newest = 0  # the first box of the last division
+        self._box_of_cell = np.zeros(len(rows), dtype=np.int64)  # an index into `_last`
         self._weighted, self._precisions = np.zeros(1), np.zeros(1)
         self._missing_weighted, self._missing_precision = np.zeros(len(missing)), 0.0
 
     def counts(self) -> IntArray:
-        """The rows in each undivided box: private."""
+        """The exact rows in each undivided box, which are private."""
         counts: IntArray = np.zeros(len(self._last), dtype=np.int64)
         np.add.at(counts, self._box_of_cell, self._rows)
         return counts
@@ -142,10 +142,16 @@ class Growth:
         chosen: BoolArray | None = None,
         missing: bool = True,
     ) -> None:
-        """Count the partition with noise, and average with what was measured before.
+        """Count the partition with noise; counts of one box are averaged by precision.
 
-        Only the chosen of the undivided boxes if some are chosen, and the blocks of missing values
-        unless they are left out.
+        Parameters
+        ----------
+        noise, entropy
+            The noise of the counts.
+        chosen : array of bool, optional
+            The undivided boxes to measure; all by default.
+        missing : bool
+            Whether to measure the blocks of missing values.
         """
         nodes = self._last if chosen is None else self._last[chosen]
         counts = self.counts() if chosen is None else self.counts()[chosen]
@@ -159,20 +165,20 @@ class Growth:
             self._missing_precision += precision
 
     def estimates(self) -> FloatArray:
-        """What was measured of each undivided box: no longer private."""
+        """The noisy estimate of each undivided box, which is no longer private."""
         return np.asarray(self._weighted[self._last] / self._precisions[self._last])
 
     @property
     def newest(self) -> BoolArray:
-        """Which of the undivided boxes came last: only these are ever divided."""
+        """A mask of the undivided boxes of the last division: only these are divided further."""
         return np.asarray(self._last >= self._newest)
 
     def room(self, parts_per_box: int) -> int:
-        """How many of the undivided boxes may be divided into so many parts each."""
+        """The number of undivided boxes that may still be divided into so many parts each."""
         return (MAX_BOXES - len(self._last)) // max(parts_per_box - 1, 1)
 
     def begin(self, chosen: BoolArray) -> Division:
-        """Take the chosen undivided boxes to be divided; one that is passed over stays whole."""
+        """Begin to divide the chosen boxes; other boxes are never divided again."""
         self._chosen = chosen & self.newest
         self._moving = self._chosen[self._box_of_cell]
         rank = np.cumsum(self._chosen) - 1
@@ -187,7 +193,7 @@ class Growth:
         )
 
     def end(self, division: Division) -> None:
-        """Put the parts in the place of the boxes that were divided."""
+        """Replace the divided boxes by their parts."""
         undivided = self._last[~self._chosen]
         added = np.arange(len(division.origins))
         rank = np.cumsum(~self._chosen) - 1
@@ -204,23 +210,23 @@ class Growth:
 
     @property
     def tree(self) -> BoxTree:
-        """The boxes so far."""
+        """The tree of all boxes."""
         return BoxTree(self._lows, self._highs, self._parents)
 
     @property
     def measured(self) -> tuple[FloatArray, FloatArray]:
-        """The mean of each node's measurements, and its precision: 0 where there is none."""
+        """The mean of the measurements of each node, and its precision: 0 without measurements."""
         known = self._precisions > 0
         means = np.divide(self._weighted, self._precisions, out=np.zeros(len(known)), where=known)
         return means, self._precisions
 
     @property
     def missing(self) -> tuple[FloatArray, float]:
-        """What was measured of the blocks of missing values, and the precision of each."""
+        """The estimates of the blocks of missing values, and the precision of each."""
         return self._missing_weighted / self._missing_precision, self._missing_precision
 
 
-# The most points of one column: with the number of a box beside it a code still has 64 bits.
+# The most points of one column: the number of a box and a code then fit 64 bits together.
 MAX_POINTS = 1 << 40
 _MAX_COLUMNS = 4
 _PRESENT = ("present", "missing", "not a number")
@@ -254,12 +260,12 @@ class Space:
 
     @cached_property
     def patterns(self) -> list[tuple[int, ...]]:
-        """For each block of missing values, whether each column is present (0), NULL or NaN."""
+        """For each block of missing values the state of each column: 0 present, 1 NULL, 2 NaN."""
         kinds = [range(1 + axis.size - points(axis)) for axis in self.axes]
         return list(product(*kinds))[1:]
 
     def plant(self, counter: Counter) -> Growth:
-        """One box with all rows in it, from which a tree grows."""
+        """Start a tree: one box with all rows in it."""
         counts = counter.of([axis.column for axis in self.axes])
         codes = np.stack([axis_codes.astype(np.int64) for axis_codes in counts.codes], axis=1)
         kinds = np.maximum(codes - np.array(self.shape) + 1, 0)
@@ -270,9 +276,9 @@ class Space:
         return Growth(self, codes[inside], counts.counts[inside], missing[1:])
 
     def table(self, tree: BoxTree, counts: FloatArray, variances: FloatArray | None) -> pa.Table:
-        """One row for each box, the root first: where it lies, in whom, and how many are in it.
+        """One row for each box, the root first: its ends, level, parent, count and sd.
 
-        Where no variances are known the deviations are null.
+        The sd is null where variances are unknown.
         """
         columns: dict[str, pa.Array] = {}
         for index, axis in enumerate(self.axes):
@@ -286,7 +292,7 @@ class Space:
         return pa.table(columns)
 
     def read(self, table: pa.Table) -> tuple[BoxTree, FloatArray]:
-        """The tree and the counts of a table that `table` made."""
+        """The tree and the counts of a table made by `table`."""
         lows = self._codes(table, "low")
         parents = np.asarray(table.column("parent").fill_null(-1), dtype=np.int64)
         counts = np.asarray(table.column("count"), dtype=np.float64)
@@ -298,7 +304,7 @@ class Space:
         return np.stack(codes, axis=1)
 
     def missing(self, counts: FloatArray, variance: float | None) -> pa.Table:
-        """One row for each way in which values can be missing."""
+        """One row for each combination of missing values."""
         names_of_kinds: list[Sequence[str]] = [
             [_PRESENT[kind] for kind in pattern] for pattern in self.patterns
         ]
@@ -317,8 +323,6 @@ def _deviations(variances: FloatArray | None, size: int) -> pa.Array:
 
 def _code(axis: Axis, values: pa.ChunkedArray) -> IntArray:
     if not isinstance(axis, Grid):
-        import pyarrow.compute as pc
-
         return np.asarray(pc.index_in(values, value_set=axis.values), dtype=np.int64)
     ends = values.combine_chunks()
     first = axis.decode(np.zeros(1, dtype=np.int64))
@@ -330,13 +334,10 @@ def _code(axis: Axis, values: pa.ChunkedArray) -> IntArray:
     return codes
 
 
-# What spatial decompositions share: shares of a price, their release, and ranges over it.
-#
-# Decision `spatial-trees`.
-
+# Weights of levels are rounded to multiples of 1 / _GRAIN.
 _GRAIN = 1 << 20
 _LEAST_SHARE = Fraction(1, 10**6)
-# The height of a tree whose leaves most rows come to lie in.
+# Most rows end in leaves of about this depth.
 USUAL_HEIGHT = 8
 
 
@@ -353,14 +354,14 @@ def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
 
 
 def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fraction]:
-    """Shares of the levels of a tree, the root's first, that err least on ranges.
+    """The shares of the levels of a tree, the root's first, of least error on ranges.
 
-    They grow down to depth 8. Levels further down, n of them, have together as much as sqrt(n)
-    levels: a tree goes there where many rows are, in few boxes of a level.
+    They grow down to depth 8. All n levels below that have together as much as sqrt(n) levels,
+    because a tree is that deep in few boxes only, where many rows are.
 
-    A box crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
-    variances is least for shares that grow as their cube root under Laplace noise, of variance
-    1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
+    A range crosses about 2^((k-1) i) nodes of depth i in k dimensions. The sum of crossings times
+    variances is least for shares that grow as the cube root of the crossings under Laplace noise,
+    of variance 1 / share^2, and as their square root under Gaussian noise, of variance 1 / share
     (Cormode et al. 2012, Lemma 3).
     """
     growth = 2 ** ((dimensions - 1) / (2 if spending.epsilon is None else 3))
@@ -381,7 +382,7 @@ _SPREAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposition(ABC):
-    """A tree of boxes with noisy counts, made consistent; kinds differ in how it grows."""
+    """A tree of boxes with noisy counts, made consistent; kinds differ in its growth."""
 
     space: Space
     noises: tuple[Noise, ...]
@@ -391,7 +392,7 @@ class Decomposition(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
 
     @property
     @abstractmethod
@@ -403,10 +404,10 @@ class Decomposition(ABC):
         """Divide boxes and measure them, with each of the noises once."""
 
     def precisions(self, tree: BoxTree) -> FloatArray:
-        """One over the variance of all measurements of each node of a released tree.
+        """1 / variance of all measurements of each node of a released tree.
 
-        The first noise is of the root alone and each further one of one level more, so an inner
-        node is measured once and a leaf from its own level on.
+        The first noise measures the root, and each further noise all undivided boxes. So an inner
+        node is measured once, and a leaf with every noise from its own level on.
         """
         level_precisions = np.array([1 / noise.variance for noise in self.noises])
         onward = np.cumsum(level_precisions[::-1])[::-1]
@@ -414,18 +415,18 @@ class Decomposition(ABC):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The noise of a smallest box at most, and what else is to be known."""
+        """The largest sd of a smallest box, with notes on other errors."""
         stated = {"box": {"sd": self.noises[-1].stddev}, "note": _SPREAD}
         return {**stated, "postprocess": caveat(self.steps)} if self.steps else stated
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The tables that will be released, without a row, and of their columns the main ones."""
+        """The released tables without rows, with their main columns."""
         blank = {"boxes": blank_boxes(self.space.axes)}
         return {**blank, "missing": blank_figures("count")} if self.space.patterns else blank
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """All boxes with their counts and, where values can be missing, those rows apart."""
+        """A table of all boxes and, where values can be missing, a table of those rows."""
         growth = self.space.plant(counter)
         self.grow(growth, entropy)
         tree, (values, precisions) = growth.tree, growth.measured
@@ -435,7 +436,7 @@ class Decomposition(ABC):
         if self.steps:
             counts = self._postprocessed(fitted, counts)
             missing = postprocess(missing, self.steps)
-        # After post-processing no deviation is known, so none is given.
+        # After post-processing no variance is known.
         has_variances = not self.steps
         tables = {
             "boxes": self.space.table(tree, counts, fitted.variances if has_variances else None)
@@ -447,7 +448,7 @@ class Decomposition(ABC):
         return tables
 
     def _postprocessed(self, fitted: LeastSquares, counts: FloatArray) -> FloatArray:
-        """Bring the counts down the tree, family by family."""
+        """Project the counts from the root down, family by family."""
         tree = fitted.tree
         nonnegative, integer = "nonnegative" in self.steps, "integer" in self.steps
         goals = np.maximum(counts[:1], 0.0) if nonnegative else counts[:1]
@@ -461,21 +462,21 @@ class Decomposition(ABC):
         return np.concatenate(processed)
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Estimate the rows in each box, taken to lie evenly inside the leaves."""
+        """Estimate the rows in each range; rows are taken to lie evenly inside leaves."""
         return estimates(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_unevenness(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """The most that rows which lie unevenly in leaves add to the error of each estimate."""
+        """Bound the error of each estimate from rows that lie unevenly inside leaves."""
         return unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """The variance that noise gives each estimate, now that the tree is known."""
+        """The variance that noise gives each estimate, for the released tree."""
         tree, _ = self.space.read(tables["boxes"])
         return variances(LeastSquares(tree, self.precisions(tree)), boxes)
 
 
 def middle(request: Request, space: Space) -> IntArray:
-    """The ranges to judge noise by: those that matter or, if nobody said, the middle of space."""
+    """The workload by which noise is chosen: the ranges of the request, else the middle half."""
     if request.boxes is not None and len(request.boxes):
         return request.boxes
     return np.array([[[size // 4, size - 1 - size // 4] for size in space.shape]])

@@ -1,4 +1,4 @@
-"""The release of a strategy whose estimate is diagonal in the projections between levels."""
+"""Strategies: blocks measured with noise, the least-squares estimate of cells, and the release."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COARSE = (
 
 
 class Strategy(Protocol):
-    """What is measured, with which noise, and the estimate of cells and missing values from it."""
+    """A set of measurements with noise, and the estimate of cells and missing values from it."""
 
     @property
     def nestings(self) -> tuple[Nesting, ...]:
@@ -58,7 +58,7 @@ class Strategy(Protocol):
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class Strategy(Protocol):
 
     @property
     def cell_variance(self) -> float:
-        """The variance of a cell, their mean where it differs."""
+        """The mean variance of a cell."""
         ...
 
     @property
@@ -83,11 +83,11 @@ class Strategy(Protocol):
 
     @property
     def labels(self) -> IntArray:
-        """Of each block, the region that it is estimated with: rows are taken to be even in it."""
+        """The region of each block: rows are taken to lie evenly within a region."""
         ...
 
     def held(self, box: IntArray) -> FloatArray:
-        """The part of each region that a box holds."""
+        """The share of each region that a box holds."""
         ...
 
     def variances(self, boxes: IntArray) -> FloatArray:
@@ -107,23 +107,23 @@ class Strategy(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class StrategyMethod:
-    """A strategy for a request. What it promises is what the strategy promises."""
+    """A strategy applied to a request. It has the guarantee and the error of the strategy."""
 
     request: Request
     strategy: Strategy
     chosen: Mapping[str, Any]
-    """What was chosen beside the strategy, in JSON form."""
+    """Further choices, in JSON form."""
     total: int | None = None
-    """The public total that counts are brought to, if there is one."""
+    """The public total that counts are adjusted to, if there is one."""
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost of the release."""
         return self.strategy.event
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The choices made."""
+        """The choices of the method, in JSON form."""
         public = {} if self.total is None else {"total": self.total}
         return {**self.chosen, **self.strategy.parameters, **public}
 
@@ -134,12 +134,12 @@ class StrategyMethod:
 
     @cached_property
     def workload_mse(self) -> float:
-        """The mean squared error of the workload, or of all ranges where none was given."""
+        """The mean squared error of the workload, by default of all ranges."""
         return self.strategy.mean_variance(self.request.boxes)
 
     @cached_property
     def error(self) -> Mapping[str, Any]:
-        """Standard deviations of cells, of the whole, of the workload and of missing values."""
+        """Standard deviations of cells, of the total, of the workload and of missing values."""
         boxes = self.request.boxes
         mse = self.workload_mse
         workload: dict[str, Any] = {"mse": mse, "sd": math.sqrt(mse)}
@@ -163,14 +163,14 @@ class StrategyMethod:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The table that will be released, without a row."""
+        """The released table without rows: its name and columns."""
         axes = self.domain.axes
         if not self.strategy.coarse:
             return {"cells": blank_cells(axes)}
         return {"blocks": blank_boxes(axes)}
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """One row for every cell, or for every block where blocks are released."""
+        """One row for every cell, or for every block of a coarse strategy."""
         cells, nulls = self.domain.split(counter)
         for axis, nesting in enumerate(self.strategy.nestings):
             cells = nesting.merged(cells, axis)
@@ -220,7 +220,7 @@ class StrategyMethod:
         return pa.table(columns)
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """Estimate the rows in each box by adding up its cells."""
+        """Estimate the rows in each box as the sum of its cells."""
         cells = self._read(tables)
         for axis, nesting in enumerate(self.strategy.nestings):
             cells = nesting.spread(cells, axis)
@@ -234,7 +234,7 @@ class StrategyMethod:
         return counts[: math.prod(shape)].reshape(shape)
 
     def ranges_unevenness(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """The most that rows which lie unevenly in blocks add to the error of each estimate."""
+        """Bound the error of each estimate from rows that lie unevenly inside blocks."""
         bounds = np.zeros(len(boxes))
         if not self.strategy.coarse:
             return bounds
@@ -247,15 +247,12 @@ class StrategyMethod:
         return bounds
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each estimate: exact, before post-processing, but for blocks cut up."""
+        """The exact variance that noise gives each estimate, before post-processing."""
         return self.strategy.variances(boxes)
 
 
-# Strategies diagonal in the projections between levels: counts of blocks of several levels.
-
-
 class MeasuredLevel(NamedTuple):
-    """One level of blocks, or one projection, with the share of the price that its noise costs."""
+    """A measured level of blocks, or projection, with its share of the price and its noise."""
 
     level: Level
     share: Fraction
@@ -264,7 +261,7 @@ class MeasuredLevel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DiagonalStrategy(ABC):
-    """What follows from what is measured, and from the precision of each projection."""
+    """A strategy whose estimate is diagonal in the projections between levels of blocks."""
 
     nestings: tuple[Nesting, ...]
     measured: tuple[MeasuredLevel, ...]
@@ -277,7 +274,7 @@ class DiagonalStrategy(ABC):
         spending: Spending,
         sensitivity: Callable[[Level], Sensitivity],
     ) -> Self:
-        """Measure each level with the noise that its share of a price buys."""
+        """Measure each level with the noise that its share of a price pays for."""
         assert sum(shares.values()) == 1
         measured = (
             MeasuredLevel(level, share, spending.noise(sensitivity(level), share))
@@ -287,7 +284,7 @@ class DiagonalStrategy(ABC):
 
     @property
     def event(self) -> Event:
-        """What all measurements cost together."""
+        """The privacy cost of all measurements together."""
         return Composed(tuple(level.noise.event for level in self.measured))
 
     @property
@@ -302,7 +299,7 @@ class DiagonalStrategy(ABC):
 
     @property
     def cell_variance(self) -> float:
-        """The variance of a cell: all have the same."""
+        """The variance of a cell, the same for all."""
         ends = [
             0 if nesting.cuts is None else int(nesting.cuts[1]) - 1 for nesting in self.nestings
         ]
@@ -310,12 +307,12 @@ class DiagonalStrategy(ABC):
 
     @property
     def labels(self) -> IntArray:
-        """Cells are estimated one by one."""
+        """Every cell is its own region."""
         shape = [nesting.cells for nesting in self.nestings]
         return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
 
     def held(self, box: IntArray) -> FloatArray:
-        """The part of each cell that a box holds."""
+        """The share of each cell that a box holds."""
         sides = (nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True))
         return outer(list(sides)).ravel()
 
@@ -337,17 +334,17 @@ class BlockCounts(DiagonalStrategy):
     *Sensitivity*: of a histogram, for each level: its blocks and the cells of missing values are a
     partition of all rows.
     *Error*: unbiased; the variance of any range is exact and in closed form, because counts of
-    equal blocks are diagonal in the projections between levels. It is the least of any unbiased
-    estimate from these counts that does not use which cells behind the last are empty.
+    equal blocks are diagonal in the projections between levels. It is the least variance of any
+    unbiased estimate from these counts that does not use the emptiness of padding cells.
     *Edges*: levels may be left out and have unequal shares; cells are always measured. Fan-outs
-    that do not divide the cells go on behind the last cell, where counts are zero for everyone.
+    that do not divide the number of cells are padded with cells whose counts are zero.
     *Reference*: Hay, Rastogi, Miklau & Suciu 2010, Theorem 3; Qardaji, Yang & Li 2013; Cormode,
     Procopiuc, Srivastava, Shen & Yu 2012, section 5; Li, Miklau, Hay, McGregor & Rastogi 2015.
     """
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The blocks that are counted, and what is spent on each level."""
+        """The counted blocks, and the share of each level."""
         return {
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "cells": [nesting.cells for nesting in self.nestings],

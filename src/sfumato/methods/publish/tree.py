@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError
 from sfumato.methods import options
-from sfumato.methods.publish.domain import MAX_CELLS, Domain
+from sfumato.methods.publish.domain import MAX_CELLS, Domain, holds_values
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.strategy import BlockCounts, StrategyMethod
 from sfumato.methods.publish.tree_search import TreeSearch, exact, nestings_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 MAX_COLUMNS = 10
+# Fixed shares are rounded to multiples of 1 / _FINE.
 _FINE = 1 << 40
 
 
@@ -39,11 +40,21 @@ def prepare(
     root: object = None,
     total: object = None,
 ) -> StrategyMethod:
-    """Count blocks of `fanout` children (default: the best) with shares by `budget`.
+    """Count nested blocks at several levels.
 
-    Budgets: "optimised" for the workload, or for all ranges without one; "uniform" over the levels
-    of all columns in step; "geometric", more for smaller blocks. `root` says for the last two
-    whether the whole is counted too.
+    Parameters
+    ----------
+    request : Request
+        The columns and the price.
+    fanout : int or "best", optional
+        The most children of a block; the best by default.
+    budget : str, optional
+        "optimised" for the workload, or for all ranges without one (the default); "uniform" over
+        the levels of all columns in step; "geometric", with larger shares for smaller blocks.
+    root : bool or "yes" or "no", optional
+        Whether "uniform" and "geometric" count the whole table too; yes by default.
+    total : int, optional
+        The number of rows, where it is public.
     """
     public = public_total(request, total)
     shape = checked(request)
@@ -66,7 +77,7 @@ def prepare(
         search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
         best_tree = search.of_cells(shape) if most is None else search.best(choices)
         return StrategyMethod(request, blocks_of(best_tree), {"budget": budget_name}, public)
-    with_root = options.choice(_word(root), "root", ["yes", "no"]) == "yes"
+    with_root = options.choice(_yes_or_no(root), "root", ["yes", "no"]) == "yes"
     deepest = max(map(len, choices))
     plans = [
         plan
@@ -79,11 +90,11 @@ def prepare(
             total=public,
         )
     ]
-    return min(plans, key=lambda axis_nestings: axis_nestings.workload_mse)
+    return min(plans, key=lambda plan: plan.workload_mse)
 
 
 def checked(request: Request) -> tuple[int, ...]:
-    """The points of every column, of a request that a tree can serve."""
+    """The points of every column; refuse a request that no tree can serve."""
     shape = Domain(request.axes).shape
     if len(shape) > MAX_COLUMNS:
         raise ParameterError(
@@ -94,7 +105,7 @@ def checked(request: Request) -> tuple[int, ...]:
     if 0 in shape:
         raise ParameterError("domain_missing", "A column without declared values has no ranges.")
     boxes = request.boxes
-    if boxes is not None and not (boxes[:, :, 0] <= boxes[:, :, 1]).all(axis=1).any():
+    if boxes is not None and not holds_values(boxes).any():
         raise ParameterError(
             "workload_invalid",
             "None of the ranges of the workload holds a value. Give ranges that do, or none.",
@@ -127,14 +138,14 @@ def in_step(
 
 
 def deepened(nesting: Nesting, depth: int) -> Nesting:
-    """The same nesting with levels before the first at which its only block stays whole."""
+    """The same nesting with further levels on top that do not divide its only block."""
     return Nesting(nesting.points, (1,) * (depth - nesting.depth) + nesting.fanouts, nesting.cuts)
 
 
 def step_shares(
     nestings: Sequence[Nesting], *, geometric: bool, root: bool
 ) -> Mapping[Level, Fraction]:
-    """Equal shares of the levels, or shares that fall as blocks grow: size^((1/d - 1) / 3)."""
+    """Equal shares of the levels, or shares that decrease with block size: size^((1/d - 1) / 3)."""
     depth = nestings[0].depth
     levels = range(0 if root else 1, depth + 1)
     line = np.zeros(depth + 1)
@@ -148,7 +159,7 @@ def step_shares(
 
 
 def blocks_of(shared: SharedTree) -> BlockCounts:
-    """Measure the levels that a search found, with shares as exact fractions."""
+    """The strategy of a search result, with shares as exact fractions."""
     budget = shared.budget
     shares = exact(shared.shares)
     return BlockCounts.shared(
@@ -157,7 +168,7 @@ def blocks_of(shared: SharedTree) -> BlockCounts:
 
 
 def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
-    """The nestings of all depths, or the one that comes nearest to a fan-out from below."""
+    """All nestings, or the one with the largest fan-out up to a given one."""
     return (
         nestings
         if fanout is None
@@ -165,6 +176,6 @@ def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
     )
 
 
-def _word(root: object) -> object:
-    """A yes or no of Python as the word for it; yes is the default."""
+def _yes_or_no(root: object) -> object:
+    """The text of a Boolean option; yes is the default."""
     return "yes" if root is None or root is True else "no" if root is False else root

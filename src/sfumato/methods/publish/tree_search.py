@@ -1,4 +1,13 @@
-"""Which blocks to count for a workload: fan-outs and shares by least expected error."""
+"""Search the blocks to count for a workload: fan-outs and shares of least expected error.
+
+The expected error of a workload is the sum over projections c of s_c / precision_c, with s_c its
+mean energy and precision_c the sum of w_t / v_t over the measured levels t that are nowhere coarser
+than c; w_t is the size of a block and v_t the variance that the share of t pays for. As 1 / x is
+convex, the sum is at most the sum over t of D_t v_t / w_t, with D_t from the present shares and
+equality at them. The minimum of this bound, share_t ~ (D_t / w_t)^(1 / (1 + p)) where v ~ share^-p,
+is never worse than the present shares. Iteration finds a local optimum, and many starts a good one.
+Decision `workload-strategies`.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +35,16 @@ if TYPE_CHECKING:
     Shares = NDArray[np.float64]
 
 
+# The largest width of aligned blocks, and the most queries from which widths are found.
 _MAX_WIDTH = 2048
-# Widths and queries that are looked at, at most.
 _MAX_QUERIES = 1024
-# A width counts when more than chance, by this part, of the longer queries fit its blocks.
+# A width is used if the share of longer queries that fit its blocks exceeds chance by this much.
 _MIN_ALIGNED_SHARE = 0.1
 _MAX_WIDTHS_TRIED = 64
 
 
 def aligned_nestings(points: int, ranges: IntArray, cuts: IntArray | None = None) -> list[Nesting]:
-    """Nestings through the widths at whose multiples many ranges of codes begin and end."""
+    """Nestings with blocks of widths at whose multiples many ranges begin and end."""
     cells = points if cuts is None else len(cuts) - 1
     edges = np.stack([ranges[:, 0], ranges[:, 1] + 1], axis=1)
     if cuts is not None:
@@ -56,7 +65,7 @@ def aligned_nestings(points: int, ranges: IntArray, cuts: IntArray | None = None
 
 
 def _nested_widths(edges: IntArray, cells: int) -> list[int]:
-    """Widths, each a multiple of the next, that serve the most and the longest queries."""
+    """Widths, each a multiple of the next, that fit the most and longest queries."""
     widths = np.arange(2, min(cells // 2, _MAX_WIDTH) + 1)
     if not len(edges) or not len(widths):
         return []
@@ -85,9 +94,9 @@ def _primes(number: int) -> list[int]:
     return [*factors, number] if number > 1 else factors
 
 
-# Nestings of an axis that are tried with those of the other axes; also, the last contenders.
+# The most nestings per axis that are combined, and the most trees that are searched to the end.
 _MAX_CONTENDERS = 3
-# Tuples of levels beyond which a combination of nestings takes too long to try.
+# Combinations of nestings with more tuples of levels take too long to try.
 _MAX_LEVELS = 256
 
 
@@ -105,13 +114,13 @@ class SharedTree:
         return float(self.budget.error(self.shares[None])[0])
 
     def settled(self) -> SharedTree:
-        """The same with shares that are searched to the end."""
+        """The same nestings with shares after a full search."""
         return SharedTree(self.nestings, self.budget, self.budget.settled(self.shares))
 
 
 @dataclass(frozen=True, eq=False)
 class TreeSearch:
-    """A workload (None: all ranges), the ways to pay for it, and whom it hides how far."""
+    """A search for a workload (None: all ranges), ways to pay and a sensitivity."""
 
     boxes: IntArray | None
     spendings: Sequence[Spending]
@@ -120,7 +129,7 @@ class TreeSearch:
     def of_cells(
         self, shape: Sequence[int], cuts: Sequence[IntArray | None] | None = None
     ) -> SharedTree:
-        """The least error over columns of so many codes each, or over cells between cuts."""
+        """The best tree over columns of so many codes each, or over cells between cuts."""
         axes = enumerate(zip(shape, cuts or [None] * len(shape), strict=True))
         return self.best(
             [
@@ -130,7 +139,7 @@ class TreeSearch:
         )
 
     def best(self, choices: Sequence[Sequence[Nesting]]) -> SharedTree:
-        """The least error with any of the nestings that are offered for each axis."""
+        """The best tree with any of the given nestings of each axis."""
         settled = []
         for spending in self.spendings:
             ranked = [
@@ -189,7 +198,7 @@ def nestings_of(
 
 
 def _combinations(ranked: Sequence[dict[Nesting, SharedTree]]) -> list[tuple[Nesting, ...]]:
-    """The best nestings of every axis with each other, and those of like depth in step."""
+    """Combinations of the best nestings of every axis, and of nestings of equal depth."""
     kept_per_axis = _MAX_CONTENDERS if len(ranked) == 2 else 1
     combinations = list(product(*(list(axis_nestings)[:kept_per_axis] for axis_nestings in ranked)))
     by_depth = [
@@ -207,48 +216,35 @@ def _combinations(ranked: Sequence[dict[Nesting, SharedTree]]) -> list[tuple[Nes
     return list(dict.fromkeys(small)) or [tuple(axis_nestings[0] for axis_nestings in by_depth)]
 
 
-# How a budget is best shared among the levels of a tree for a workload that is known.
-#
-# The expected error of a workload is the sum over projections c of s_c / precision_c, with s_c
-# its
-# mean energy and precision_c the sum of w_t / v_t over the measured levels t that are nowhere
-# coarser
-# than c; w_t is the size of a block and v_t the variance that the share of t buys. Because 1 / x
-# is
-# convex, that sum is at most the sum over t of D_t v_t / w_t, D_t from the present shares, with
-# equality at present; the least of the bound, share_t ~ (D_t / w_t)^(1 / (1 + p)) where v ~
-# share^-p,
-# is never worse than the present. Repeated, it finds a local optimum; many starts find a good
-# one.
-#
-# Decision `workload-strategies`.
-
-# Cells are always measured, if only a little, so that every answer is unbiased.
+# Cells always get at least this share, so that every answer is unbiased.
 LEAST_LEAF_SHARE = 1 / 64
 
+# Iterations of one search and of the last one, and moves of the search over levels.
 _ROUNDS = 150
 _POLISH = 400
 _SEARCHES = 4
 # With more levels than this, trying each of them takes too long.
 _MAX_LEVELS_SEARCHED = 200
+# Smaller shares are dropped.
 _NEGLIGIBLE = 1e-4
+# Shares are exact multiples of 1 / _GRAIN.
 _GRAIN = 1 << 20
-# Beyond this ratio of epsilon to sensitivity noise is zero; it keeps exponentials finite.
+# Beyond this ratio of epsilon to sensitivity noise is practically zero; keeps exponentials finite.
 _STEEPEST = 100.0
 
 
 @dataclass(frozen=True, eq=False)
 class ShareProblem:
-    """One sharing problem. Arrays of shares have a first axis of alternatives."""
+    """Divide a budget among levels. The first axis of arrays of shares is that of alternatives."""
 
     spectrum: FloatArray
-    """The mean energy of the workload in each tuple of levels."""
+    """The mean energy s_c of the workload in each tuple of levels."""
     weights: FloatArray
-    """How many cells a block of each tuple of levels has."""
+    """The number of cells of a block of each tuple of levels."""
     spending: Spending
     sensitivity: Sensitivity
     allowed: BoolArray | None = None
-    """The tuples of levels that may be measured; all where nothing is said."""
+    """The tuples of levels that may be measured; all by default."""
 
     def error(self, shares: FloatArray) -> FloatArray:
         """The mean squared error of the workload under each alternative."""
@@ -270,11 +266,11 @@ class ShareProblem:
         return shares
 
     def settled(self, shares: FloatArray) -> FloatArray:
-        """The best that is found from one alternative."""
+        """The best shares that a search from one alternative finds."""
         return self._polished(self._searched(shares))
 
     def _searched(self, shares: FloatArray) -> FloatArray:
-        """Try to give a quarter to each level in turn, as long as that helps."""
+        """Move a quarter of the budget to each level in turn, as long as the error falls."""
         least = float(self.error(shares[None])[0])
         moves = np.eye(shares.size).reshape(-1, *shares.shape)
         if self.allowed is not None:
@@ -289,13 +285,13 @@ class ShareProblem:
         return shares
 
     def _polished(self, shares: FloatArray) -> FloatArray:
-        """Drop levels of no weight and settle the others."""
+        """Drop levels of negligible shares and optimise the others."""
         settled = self.improved(shares[None], _POLISH)[0]
         large_shares = np.where(settled < _NEGLIGIBLE, 0.0, settled)
         return np.asarray(self.improved(large_shares[None])[0])
 
     def _information(self, shares: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """1 / variance that each share buys, its derivative, and its elasticity p."""
+        """1 / variance that each share pays for, its derivative, and its elasticity p."""
         if self.spending.rho is not None:
             rate = float(2 * self.spending.rho / self.sensitivity.l2_squared)
             return rate * shares, np.full_like(shares, rate), np.ones_like(shares)
@@ -310,7 +306,7 @@ class ShareProblem:
 
 
 def _normal(shares: FloatArray) -> FloatArray:
-    """Alternatives that sum to 1 and give cells, the last tuple of levels, at least a little."""
+    """Normalise alternatives to sum 1; cells, the last tuple, get at least the least share."""
     flat = shares.reshape(len(shares), -1).copy()
     flat[:, -1] = np.maximum(flat[:, -1], LEAST_LEAF_SHARE)
     flat /= flat.sum(axis=1, keepdims=True)
@@ -318,9 +314,9 @@ def _normal(shares: FloatArray) -> FloatArray:
 
 
 def precisions(information: FloatArray) -> FloatArray:
-    """Of each projection: the sum over all levels that are nowhere coarser.
+    """The precision of each projection: the sum over all levels that are nowhere coarser.
 
-    The first axis is one of alternatives.
+    The first axis is that of alternatives.
     """
     for axis in range(1, information.ndim):
         information = np.flip(np.cumsum(np.flip(information, axis), axis=axis), axis)
@@ -339,20 +335,20 @@ def exact(shares: FloatArray, grain: int = _GRAIN) -> Mapping[Level, Fraction]:
 
 
 def block_sizes(nestings: Sequence[Nesting]) -> Shares:
-    """How many cells a block of each tuple of levels has."""
+    """The number of cells of a block of each tuple of levels."""
     return outer([np.array(nesting.widths, dtype=np.float64) for nesting in nestings])
 
 
 def starting_shares(nestings: Sequence[Nesting], products: Sequence[Shares] = ()) -> Shares:
-    """Shares of several methods: (methods, levels of the first axis, ...), each summing to 1.
+    """Shares from which searches start: (starts, levels of the first axis, ...), each with sum 1.
 
-    Cells alone; all levels; every k-th level, with and without the whole, of all axes in step or
-    independently; marginals of each order; and products of the shares given for each axis.
+    They are: all levels; every k-th level, with and without the root, of all axes in step or
+    independently; marginals of each order; and the products of the given shares of each axis.
     """
     shape = tuple(nesting.depth + 1 for nesting in nestings)
     deepest = max(shape) - 1
     starts = [np.ones(shape), outer(products)] if products else [np.ones(shape)]
-    # In step: eps ~ width^((1 - d) / 3), written with the size of a block, width^d.
+    # In step: epsilon ~ width^((1 - d) / 3), written with the size of a block, width^d.
     falling = block_sizes(nestings) ** ((1 / len(shape) - 1) / 3)
     for stride in range(1, deepest + 1):
         lines = [_every(stride, size) for size in shape]
@@ -378,7 +374,7 @@ def _every(stride: int, size: int) -> Shares:
 
 
 def _marginals(shape: tuple[int, ...], order: int) -> Shares:
-    """The cells, and all tables of so many of the columns."""
+    """Equal shares of the cells and of all marginals of `order` columns."""
     shares = np.zeros(shape)
     for chosen in product((0, 1), repeat=len(shape)):
         if sum(chosen) in {order, len(shape)}:

@@ -1,7 +1,7 @@
-"""The kind 'wavelet': differences between halves, at every scale (Privelet).
+"""The kind 'wavelet': noisy differences between halves of blocks, at every scale (Privelet).
 
 Where a block has more than two children, as in the tree of a nominal column, the difference of
-each child to the mean of all of them takes the place of the difference of halves.
+each child from the mean of all of them is measured instead.
 
 Decision `workload-strategies`.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# No scale gets less than this part of what the best one gets: all are needed for cells.
+# Every scale gets at least this fraction of the largest share: cells need all scales.
 _LEAST = 1e-3
 
 
@@ -53,10 +53,17 @@ def prepare(
 ) -> StrategyMethod:
     """Measure differences of halves at every scale, of every column.
 
-    Budgets: "uniform" over the scales, as Privelet does it, or "optimised" for the workload (all
-    ranges where there is none). `hierarchy` gives, for a nominal column, the groups of each value
-    from the smallest up: {column: {value: [group, ...]}}; its groups take the place of halves. By
-    default it is what the schema says.
+    Parameters
+    ----------
+    request : Request
+        The columns and the price.
+    budget : str, optional
+        "uniform" over the scales, as in Privelet (the default), or "optimised" for the workload.
+    hierarchy : mapping, optional
+        For nominal columns the groups of each value, the smallest first: {column: {value: [group,
+        ...]}}. Its groups replace halves. By default that of the schema.
+    total : int, optional
+        The number of rows, where it is public.
     """
     public = public_total(request, total)
     budget_name = options.choice(budget or "uniform", "budget", ["uniform", "optimised"])
@@ -78,7 +85,7 @@ def halves(points: int) -> Nesting:
 def planned(
     request: Request, nestings: tuple[Nesting, ...], budget_name: str, total: int | None
 ) -> list[StrategyMethod]:
-    """One plan for each way to pay."""
+    """One plan for each way to spend the price."""
     plans = []
     for spending in spendings(request.price):
         shares = (
@@ -93,22 +100,22 @@ def planned(
 
 @dataclass(frozen=True, eq=False)
 class Contrasts(DiagonalStrategy):
-    """Whole-number wavelet coefficients with noise, one share for each tuple of scales.
+    """Whole-number wavelet coefficients with noise, and a share for each tuple of scales.
 
     *Guarantee*: the price in full, epsilon or rho, for all scales together: shares sum to 1.
     *Sensitivity*: at each scale a row is in one coefficient, sum(left) - sum(right), with weight
     1; so uniform shares over 1 + log2 n scales are Privelet's generalised sensitivity, and over
     several columns the product of those. With f > 2 children the coefficients f * child - block
-    have columns of L1 norm 2 (f - 1). A replaced person may turn a sign: then L2 norms double.
+    have columns of L1 norm 2 (f - 1). A replaced person may flip a sign: then L2 norms double.
     *Error*: unbiased; the variance of any range is exact and in closed form.
-    *Edges*: a column is filled up to a power of two with cells that are zero for everyone. Cells
-    of missing values are measured at every scale and averaged.
+    *Edges*: a column is padded to a power of two with cells whose counts are zero. Cells of missing
+    values are measured at every scale and averaged.
     *Reference*: Xiao, Wang & Gehrke 2010, sections IV (Haar), V (nominal) and VI (several columns).
     """
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """What is spent on each scale."""
+        """The share of each scale."""
         return {
             "fanouts": [list(nesting.fanouts) for nesting in self.nestings],
             "scales": [[list(scale.level), str(scale.share)] for scale in self.measured],
@@ -118,7 +125,7 @@ class Contrasts(DiagonalStrategy):
     @cached_property
     def precisions(self) -> FloatArray:
         """1 / variance of the estimate in each projection."""
-        # Projections in which nothing can differ, within blocks of one child, are never asked for.
+        # Projections within blocks of one child are zero, so their entries are never used.
         values = np.ones([nesting.depth + 1 for nesting in self.nestings])
         for level, _, noise in self.measured:
             values[level] = _weight(self.nestings, level) / noise.variance
@@ -137,8 +144,8 @@ class Contrasts(DiagonalStrategy):
     def estimate(
         self, cells: IntArray, nulls: IntArray, entropy: Entropy
     ) -> tuple[FloatArray, FloatArray]:
-        """Measure all scales with noise; give the estimate of cells and missing values."""
-        # Along each axis a contrast weighs blocks by no more than their number under one parent.
+        """Measure all scales with noise; estimate cells and missing values."""
+        # Along each axis a contrast weighs a block at most by the number of its siblings.
         widest = prod(max(2, *nesting.fanouts) for nesting in self.nestings)
         coefficients = dict(_coefficients(widened(cells, widest), self.nestings, 0))
         projections: dict[Level, FloatArray] = {}
@@ -157,7 +164,7 @@ class Contrasts(DiagonalStrategy):
         return assembled(projections, self.nestings), missing_sums / self.missing_precision
 
     def _projection(self, array: FloatArray, level: Level) -> FloatArray:
-        """What noisy coefficients say of each block: its mean beyond its parent's."""
+        """The mean of each block minus that of its parent, from noisy coefficients."""
         for axis, (nesting, at) in enumerate(zip(self.nestings, level, strict=True)):
             if at == 0:
                 array = array / nesting.size
@@ -179,7 +186,7 @@ def contrasts(
     shares: Mapping[Level, Fraction],
     spending: Spending,
 ) -> Contrasts:
-    """Measure each scale with the noise that its share of a price buys."""
+    """Measure each scale with the noise that its share of a price pays for."""
     return Contrasts.shared(
         nestings, shares, spending, lambda level: _columns(nestings, level).sensitivity(request)
     )
@@ -210,7 +217,7 @@ def optimised(
 
 
 def _scales(nestings: Sequence[Nesting]) -> list[Level]:
-    """The tuples of levels at which something can differ."""
+    """The tuples of levels at which blocks can differ from their parents."""
     lines = [
         [0, *(at for at, fanout in enumerate(nesting.fanouts, start=1) if fanout > 1)]
         for nesting in nestings
@@ -237,7 +244,7 @@ def _coefficients(
 
 
 def _contrasts(blocks: IntArray, fanout: int, axis: int) -> IntArray:
-    """Left less right, or of more children each one times their number less all of them."""
+    """Left minus right; for more than two children, each times their number minus their sum."""
     parents = sum_neighbours(blocks, fanout, axis)
     if fanout > 2:
         return np.asarray(fanout * blocks - np.repeat(parents, fanout, axis=axis))
@@ -246,7 +253,7 @@ def _contrasts(blocks: IntArray, fanout: int, axis: int) -> IntArray:
 
 
 def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
-    """What one row does to the coefficients of a tuple of scales."""
+    """The norms of the change of one row in the coefficients of a tuple of scales."""
     fanouts = [
         nesting.fanouts[at - 1] for nesting, at in zip(nestings, level, strict=True) if at > 0
     ]
@@ -266,15 +273,12 @@ def _weight(nestings: Sequence[Nesting], level: Level) -> float:
     return weight
 
 
-# The blocks of a nominal column: the tree of a hierarchy over its values, filled up with zeros.
-
-
 @dataclass(frozen=True, eq=False)
 class NominalNesting(Nesting):
-    """A complete tree, every node with as many children as the largest of its level has."""
+    """The tree of a nominal column, padded so that all nodes of a level have equal fan-outs."""
 
     leaves: IntArray | None = None
-    """Which leaf of the complete tree each code is."""
+    """The leaf of the padded tree of each code."""
 
     def energies(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> FloatArray:
         """The squared length of each range of codes in each level: (queries, levels)."""
@@ -286,9 +290,9 @@ class NominalNesting(Nesting):
         return np.asarray(np.diff(np.stack(squares, axis=1), axis=1, prepend=0.0))
 
     def usual_energies(self) -> FloatArray:
-        """The mean energies over all ranges of codes, each counted once."""
+        """The mean energies over all ranges of codes."""
         ranges = self.points * (self.points + 1) / 2
-        # Over all pairs of prefixes, |a - b|^2 sums to their number times all |a|^2, less |sum|^2.
+        # Over all pairs of n prefixes, |a - b|^2 sums to n sum |a|^2 - |sum a|^2.
         squares = [
             ((self.points + 1) * (counts**2).sum() - (counts.sum(axis=0) ** 2).sum()) / width
             for counts, width in zip(self._prefixes(), self.widths, strict=True)
@@ -296,7 +300,7 @@ class NominalNesting(Nesting):
         return np.asarray(np.diff(np.array(squares) / ranges, prepend=0.0))
 
     def _prefixes(self) -> list[FloatArray]:
-        """For each level, how many of the first codes lie in each block: (codes + 1, blocks)."""
+        """For each level the number of the first codes in each block: (codes + 1, blocks)."""
         prefixes = []
         for width in self.widths:
             inside = np.zeros((self.points + 1, self.size // width))
@@ -305,7 +309,7 @@ class NominalNesting(Nesting):
         return prefixes
 
     def line(self) -> list[IntArray]:
-        """The parent of each block that holds a code, level by level from the whole down."""
+        """The parent of each block that holds a code, level by level from the root down."""
         parents_by_level, blocks = [], self._leaf_codes
         for width, wider in zip(self.widths[:0:-1], self.widths[-2::-1], strict=True):
             above, parents = np.unique(blocks * width // wider, return_inverse=True)
@@ -327,7 +331,7 @@ class NominalNesting(Nesting):
         return filled
 
     def without_padding(self, array: FloatArray, axis: int) -> FloatArray:
-        """The codes again, in their own order."""
+        """The cells of codes, in the order of codes."""
         return array.take(self._leaf_codes, axis=axis)
 
 
@@ -369,7 +373,7 @@ def _nesting(axis: Axis, groups: object) -> NominalNesting:
 
 
 def _child_numbers(chains: Sequence[tuple[object, ...]]) -> list[list[int]]:
-    """For each path from the root down, the number of each node among its parent's children."""
+    """For each path from the root, the index of each node among its siblings."""
     children: dict[tuple[object, ...], dict[object, int]] = {}
     paths = []
     for chain in chains:

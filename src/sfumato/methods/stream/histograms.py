@@ -66,7 +66,7 @@ class RunningHistogram:
 
     @property
     def event(self) -> Event:
-        """What all steps cost together."""
+        """The privacy cost of all steps together."""
         return self.counter.event
 
     @property
@@ -189,7 +189,7 @@ class TopCounts:
 
     @property
     def event(self) -> Event:
-        """What all steps cost together."""
+        """The privacy cost of all steps together."""
         return self.histogram.event
 
     @property
@@ -267,7 +267,7 @@ class TopChanges:
 
     @property
     def event(self) -> Event:
-        """What all steps cost together, however many there are."""
+        """The privacy cost of all steps, however many there are."""
         return PureEvent(epsilon=self._epsilon)
 
     @property

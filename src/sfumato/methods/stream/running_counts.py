@@ -84,7 +84,7 @@ class RunningCounts:
 
     @property
     def event(self) -> Event:
-        """What all steps cost together."""
+        """The privacy cost of all steps together."""
         return self.noise.event
 
     @property
@@ -93,11 +93,11 @@ class RunningCounts:
         return {"method": self.factor.name, "noise": type(self.noise).__name__.lower()}
 
     def variance(self, step: int) -> float:
-        """Of what a step tells."""
+        """The variance of the figures of a step."""
         return self.factor.variance(step) * self.noise.variance
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing counted; nothing is drawn."""
+        """The state before the first period; no noise is drawn."""
         del entropy
         return self.factor.begin(self.request.cells)
 
@@ -138,7 +138,7 @@ class UnendingCounts:
 
     @property
     def event(self) -> Event:
-        """What all steps cost together, however many there are."""
+        """The privacy cost of all steps, however many there are."""
         if self.spending.epsilon is not None:
             return PureEvent(epsilon=self.spending.epsilon)
         assert self.spending.rho is not None
@@ -168,7 +168,7 @@ class UnendingCounts:
         return factor_of((self.kind if fits else HonakerTree).name, points)
 
     def variance(self, step: int) -> float:
-        """Of what a step tells."""
+        """The variance of the figures of a step."""
         current = step.bit_length() - 1
         over = sum(self._share_of_step(segment, 1 << segment) for segment in range(current))
         return over + self._share_of_step(current, step + 1 - (1 << current))
@@ -177,7 +177,7 @@ class UnendingCounts:
         return self._factor(segment).variance(position) * self.noise(segment).variance
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing counted; nothing is drawn."""
+        """The state before the first period; no noise is drawn."""
         del entropy
         cells = self.request.cells
         return {"step": 0, "before": [0] * cells, "segment": self._factor(0).begin(cells)}

@@ -75,13 +75,13 @@ class WindowBlocks:
 
     @property
     def window(self) -> int:
-        """How many periods a full window has."""
+        """The number of periods of a full window."""
         assert self.request.window is not None
         return self.request.window
 
     @property
     def event(self) -> Event:
-        """What all steps cost together, however many there are."""
+        """The privacy cost of all steps, however many there are."""
         return self.noise.event
 
     @property
@@ -113,7 +113,7 @@ class WindowBlocks:
         return block_variance(level) if self.helped else 1.0
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing counted; nothing is drawn."""
+        """The state before the first period; no noise is drawn."""
         del entropy
         blank = [[0] * self.request.cells for _ in range(self.levels)]
         closed: list[list[Any]] = [[] for _ in range(self.levels)]
@@ -175,13 +175,13 @@ class WindowDifferences:
 
     @property
     def window(self) -> int:
-        """How many periods a full window has."""
+        """The number of periods of a full window."""
         assert self.request.window is not None
         return self.request.window
 
     @property
     def event(self) -> Event:
-        """What all steps cost together."""
+        """The privacy cost of all steps together."""
         return self.noise.event
 
     @property
@@ -201,11 +201,11 @@ class WindowDifferences:
         return np.cumsum(self._weights**2)
 
     def variance(self, step: int) -> float:
-        """Of what a step tells."""
+        """The variance of the figures of a step."""
         return float(self._variances[step - 1]) * self.noise.variance
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing counted; nothing is drawn."""
+        """The state before the first period; no noise is drawn."""
         del entropy
         return self.factor.begin(self.request.cells)
 
