@@ -325,13 +325,13 @@ class Learner:
     totals: FloatArray
     chosen: IntArray
     measured: FloatArray
-    heard: IntArray
+    answer_counts: IntArray
     sums: FloatArray
     replays: int = 0
     """How often all answers are applied again after a new one; 0 applies each answer once."""
 
     @classmethod
-    def even(
+    def uniform(
         cls, queries: Queries, shape: tuple[int, ...], noisy: NDArray[Any], rounds: int
     ) -> Learner:
         """Start with uniform tables of these noisy totals, and room for `rounds` answers."""
@@ -351,27 +351,27 @@ class Learner:
     @property
     def average(self) -> FloatArray:
         """The average of the tables after each answer; the uniform table before any answer."""
-        heard = self.heard.reshape(self.totals.shape)
-        return np.where(heard > 0, self.sums / np.maximum(heard, 1), self.tables)
+        answer_counts = self.answer_counts.reshape(self.totals.shape)
+        return np.where(answer_counts > 0, self.sums / np.maximum(answer_counts, 1), self.tables)
 
     def guesses(self) -> IntArray:
         """The answers of the tables to all queries, rounded to whole rows."""
         return np.asarray(np.rint(self.queries.answers(self.tables)), dtype=np.int64)
 
-    def hear(self, runs: IntArray, chosen: IntArray, measured: NDArray[Any]) -> None:
+    def update(self, runs: IntArray, chosen: IntArray, measured: NDArray[Any]) -> None:
         """Update the tables of some runs by the noisy answer to one query each."""
-        self.chosen[runs, self.heard[runs]] = chosen
-        self.measured[runs, self.heard[runs]] = measured.astype(np.float64)
-        self.heard[runs] += 1
+        self.chosen[runs, self.answer_counts[runs]] = chosen
+        self.measured[runs, self.answer_counts[runs]] = measured.astype(np.float64)
+        self.answer_counts[runs] += 1
         if not self.replays:
-            self._mend(runs, self.heard[runs] - 1)
+            self._reweight(runs, self.answer_counts[runs] - 1)
         for _ in range(self.replays):
-            for turn in range(int(self.heard[runs].max())):
-                runs_with_answer = runs[self.heard[runs] > turn]
-                self._mend(runs_with_answer, np.full(len(runs_with_answer), turn))
+            for turn in range(int(self.answer_counts[runs].max())):
+                runs_with_answer = runs[self.answer_counts[runs] > turn]
+                self._reweight(runs_with_answer, np.full(len(runs_with_answer), turn))
         self.sums[runs] += self.tables[runs]
 
-    def _mend(self, runs: IntArray, turns: IntArray) -> None:
+    def _reweight(self, runs: IntArray, turns: IntArray) -> None:
         """A(x) *= exp(q(x) (m - q(A)) / (2 n)), then back to the total n."""
         weights = self.queries.weights(self.chosen[runs, turns])
         tables, totals = self.tables[runs], self.totals[runs]
@@ -524,10 +524,10 @@ class Mwem(CellsMethod):
         exact = np.rint(self.queries.answers(counts)).astype(np.int64)
         noisy = self.total_noise.steps(counts.reshape(len(counts), -1).sum(axis=1), entropy)
         noisy = np.clip(noisy, 1, 1 << 53)
-        learner = Learner.even(self.queries, counts.shape, noisy, self.iterations)
+        learner = Learner.uniform(self.queries, counts.shape, noisy, self.iterations)
         learner.replays = REPLAYS if self.iterate == "last" else 0
         for runs, chosen in self._choices(exact, learner, entropy):
-            learner.hear(runs, chosen, self.noise.steps(exact[runs, chosen], entropy))
+            learner.update(runs, chosen, self.noise.steps(exact[runs, chosen], entropy))
         return learner.average if self.iterate == "average" else learner.tables
 
     def _choices(

@@ -67,8 +67,8 @@ class PrivTree(Decomposition):
     0, of exp(1 / s); if y < -d, of 1. At most two boxes are of the second kind. If two are, the y
     of the first kind are at least d, 2 d, ...; if one is, they are at least 1, d + 1, ...; either
     way the losses sum to at most (2 + 1 / (e^g - 1)) / s. If a row is removed, only the leaf over
-    it has a loss, at most 1 / s. With the fan-out b, s = (2 b - 1) / (b - 1) sensitivity / epsilon and
-    d >= s log b bound the loss by epsilon / sensitivity for each row that a person moves.
+    it has a loss, at most 1 / s. With the fan-out b, s = (2 b - 1) / (b - 1) sensitivity / epsilon
+    and d >= s log b bound the loss by epsilon / sensitivity for each row that a person moves.
     *Sensitivity*: L1, of a histogram: the number of rows that a person moves; by the privacy unit.
     *Error*: of a leaf its noise; of a box the noise of its leaves together.
     *Edges*: a level that would exceed the most boxes of a tree is not divided, which depends only

@@ -89,8 +89,8 @@ def test_parities_are_those_of_the_digits() -> None:
 
 def test_update_is_the_corrected_one() -> None:
     """A(x) *= exp(q(x) (m - q(A)) / (2 n)), then normalised: by hand on four cells."""
-    learner = Learner.even(RangeQueries((4,), np.array([[[0, 1]]])), (1, 4), np.array([80]), 1)
-    learner.hear(np.array([0]), np.array([0]), np.array([60]))
+    learner = Learner.uniform(RangeQueries((4,), np.array([[[0, 1]]])), (1, 4), np.array([80]), 1)
+    learner.update(np.array([0]), np.array([0]), np.array([60]))
     grown = 20 * np.exp((60 - 40) / 160)
     expected = np.array([grown, grown, 20, 20]) * 80 / (2 * grown + 40)
     np.testing.assert_allclose(learner.tables[0], expected)
@@ -99,8 +99,8 @@ def test_update_is_the_corrected_one() -> None:
 
 def test_answers_beyond_the_possible_are_cut_so_that_nothing_overflows() -> None:
     for queries in (RangeQueries((4,), np.array([[[0, 1]]])), ParityQueries((4,), 1)):
-        learner = Learner.even(queries, (2, 4), np.array([-5, 3]), 1)
-        learner.hear(np.arange(2), np.array([0, 0]), np.array([10**15, -(10**15)]))
+        learner = Learner.uniform(queries, (2, 4), np.array([-5, 3]), 1)
+        learner.update(np.arange(2), np.array([0, 0]), np.array([10**15, -(10**15)]))
         assert np.isfinite(learner.tables).all()
         assert (learner.tables > 0).all()
         np.testing.assert_allclose(learner.tables.sum(axis=1), [1, 3])
@@ -119,11 +119,11 @@ def test_a_run_does_not_depend_on_the_others(selection: str) -> None:
 
 def test_last_table_goes_through_all_answers_again() -> None:
     queries = MarginalQueries((4,), 1)
-    once, often = (Learner.even(queries, (1, 4), np.array([100]), 4) for _ in range(2))
+    once, often = (Learner.uniform(queries, (1, 4), np.array([100]), 4) for _ in range(2))
     often.replays = 10
     for place, answer in enumerate([70, 20, 10, 0]):
         for learner in (once, often):
-            learner.hear(np.array([0]), np.array([place]), np.array([answer]))
+            learner.update(np.array([0]), np.array([place]), np.array([answer]))
     truth = np.array([70, 20, 10, 0])
     assert np.abs(often.tables[0] - truth).max() < np.abs(once.tables[0] - truth).max() / 3
 
