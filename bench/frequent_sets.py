@@ -115,7 +115,7 @@ class _Held:
         """Sets of so many items and how many have them, of at most so many items of each."""
         draw = np.random.default_rng(1)
         cut = [draw.permutation(one)[:cap].tolist() for one in self.baskets]
-        return Baskets.listed(cut, self.kinds).supports(size)
+        return Baskets.from_lists(cut, self.kinds).supports(size)
 
     @cached_property
     def all_counts(self) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.float64]]:

@@ -93,7 +93,7 @@ def test_no_small_neighbour_moves_more_than_is_said(relation: Neighbours, tables
 def _missed(of: PrivBasis, held: Any) -> NDArray[np.int64]:
     """The scores that a number of items is chosen by."""
     counts = held.counts()
-    return of.missed(counts, of.rank(counts, held))
+    return of.rank_distances(counts, of.rank(counts, held))
 
 
 def bins(noise: Geometric) -> Any:

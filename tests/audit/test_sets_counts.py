@@ -87,7 +87,9 @@ def test_noise_for_added_people_where_they_are_replaced_is_found(kind: str) -> N
     assert loss(KINDS[kind], Neighbours.ADD_REMOVE, REPLACED) > 1.05
 
 
-def rated(*, reused: bool) -> Callable[[tuple[int, int], int, Entropy], NDArray[Any]]:
+def deduplicated_ratings(
+    *, reused: bool
+) -> Callable[[tuple[int, int], int, Entropy], NDArray[Any]]:
     """The count and the sum of one item, each with its own noise or with one for both."""
     count = Geometric(epsilon=Fraction(1, 2))
     total = Geometric(epsilon=Fraction(1, 2), l1_sensitivity=Fraction(4))
@@ -103,9 +105,13 @@ def rated(*, reused: bool) -> Callable[[tuple[int, int], int, Entropy], NDArray[
 def test_one_noise_for_counts_and_sums_is_caught() -> None:
     """Subtracting one from the other leaves an exact figure."""
     claim, pair = Pure(epsilon=Fraction(1)), ((3, 0), (4, 4))
-    own = audit(rated(reused=False), pair, claim, entropy=SeededEntropy(1), draws=50_000)
+    own = audit(
+        deduplicated_ratings(reused=False), pair, claim, entropy=SeededEntropy(1), draws=50_000
+    )
     assert not own.violated, own.sentence()
-    both = audit(rated(reused=True), pair, claim, entropy=SeededEntropy(1), draws=50_000)
+    both = audit(
+        deduplicated_ratings(reused=True), pair, claim, entropy=SeededEntropy(1), draws=50_000
+    )
     assert both.violated, both.sentence()
 
 

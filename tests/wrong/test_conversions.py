@@ -15,7 +15,7 @@ from tests.registry.methods import METHODS
 from tests.registry.tables import LAYOUTS, Relation
 
 from sfumato.methods.itemsets import ratings
-from sfumato.methods.itemsets.baskets import held_items
+from sfumato.methods.itemsets.baskets import read_items
 from sfumato.methods.itemsets.ratings import RatingScale
 from sfumato.methods.trajectory import paths as point_reader
 
@@ -72,7 +72,7 @@ def test_ratings_that_arrow_converts_are_caught(
 
     cell = cell_of("publish ratings", form)
     assert findings_of_extremes(cell) == []
-    monkeypatch.setattr(ratings, "held_items", lambda facts, rows, **_: held_items(facts, rows))
+    monkeypatch.setattr(ratings, "read_items", lambda facts, rows, **_: read_items(facts, rows))
     monkeypatch.setattr(RatingScale, "codes", codes)
     assert findings_of_extremes(cell)[0].startswith("outcome: answer, on the neighbour")
 

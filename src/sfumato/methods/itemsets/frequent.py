@@ -1,4 +1,4 @@
-"""The sets of items that most people have, of any size: PrivBasis as a kind of publication.
+"""Frequent itemsets of people as a kind of publication, by PrivBasis.
 
 Decision `itemsets`.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
 from sfumato.methods.itemsets.counts import key_noise, payments
 from sfumato.methods.itemsets.privbasis import MOST_K, PrivBasis
 from sfumato.methods.itemsets.transactions import PersonSets
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 MOST_SIZE = 8
-"""The largest sets that are told of."""
-_TOLD = Fraction(1, 4)
-"""The share that says which items there are, where that is not public."""
+"""The largest released itemsets."""
+_KEY_SHARE = Fraction(1, 4)
+"""The share that finds the items if they are not public."""
 
 
 @dataclass(frozen=True)
 class FrequentSets:
-    """Tell of the k sets of items that most people have, with how many have them.
+    """Release the k itemsets that most people have, with their counts.
 
-    *Guarantee*: the price in full: that of `PrivBasis`; where items are not public, a quarter of it
-    and its delta go first to the items that may be told of, and those come by their noisy counts.
-    *Sensitivity*: each person is one set of all their items, of which nothing is cut for
-    `PrivBasis` (see there). Counts by which private items are told of are of m items a person.
-    *Error*: each set has its own deviation beside it; sets that are told of since they came out
+    *Guarantee*: the price in full: that of `PrivBasis`; if items are not public, a quarter of it
+    and its delta first pay for the candidate items (`KeyNoise`), sorted by their noisy counts.
+    *Sensitivity*: each person is one set of all their items, none of which is dropped for
+    `PrivBasis` (see there). The counts that find private items are of m items a person.
+    *Error*: each set has its own standard deviation; sets that are released because they came out
     high are too high on average, the more so the nearer they are to the last one.
-    *Edges*: rows without an item or a person are left out; with nobody in the data sets are told of
-    by noise alone. A share is from 0 to 1, and NULL where all people are no more than their own
-    deviation. Fewer than k sets are told of where the bases that were chosen hold no more.
+    *Edges*: rows without an item or a person are not counted; without people the sets are noise. A
+    share is from 0 to 1, and NULL if the number of people is below its own standard deviation.
+    There are fewer than k sets if the chosen bases contain no more.
     *Reference*: Li, Qardaji, Su & Cao 2012; Korolova et al. 2009 for items that are private.
     """
 
@@ -65,24 +65,24 @@ class FrequentSets:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many sets are looked for, and how large they may be."""
+        """The number and the largest size of itemsets, and whether items are public."""
         return {**self.basis.parameters, "size": self.size, "public": self.keys is None}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far counts are off at least: that of a single base. Each set tells its own."""
+        """A lower bound of the noise, that of a single base; each set has its own in the table."""
         noise = self.basis.least_noise
         error: dict[str, Any] = {
             "count": {"sd": None, "least_sd": noise.stddev},
-            "note": "how far a count is off depends on what is chosen; the column sd says it",
+            "note": "the error of a count depends on the chosen bases; the column sd states it",
         }
         if self.keys is not None:
-            error["threshold"] = self.keys.told["threshold"]
+            error["threshold"] = self.keys.error["threshold"]
         return error
 
     @property
     def expected_error(self) -> float:
-        """How far sets are off, in people, by which ways to pay are compared."""
+        """The expected error of a count, in people, by which spendings are compared."""
         values = self.facts.values
         if self.keys is None:
             return self.basis.expected_error(None if values is None else len(values))
@@ -96,41 +96,46 @@ class FrequentSets:
         return {"frequent": self._table([], empty, None)}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The sets that most people have, these first."""
-        values, found = self.measure(rows, entropy)
-        top = found.most_frequent(self.basis.k, size=self.size)
-        people = found.count(()) if found.bases else 0.0
-        known = people > found.sd(()) if found.bases else False
-        return {"frequent": self._table(top, values, people if known else None)}
+        """Count itemsets with noise; the table has the most frequent first."""
+        values, supports = self.measure(rows, entropy)
+        top = supports.most_frequent(self.basis.k, size=self.size)
+        people = supports.count(()) if supports.bases else 0.0
+        is_known = people > supports.sd(()) if supports.bases else False
+        return {"frequent": self._table(top, values, people if is_known else None)}
 
     def measure(self, rows: FormRows, entropy: Entropy) -> tuple[pa.Array, NoisySupports]:
-        """The items that were chosen, and the supports of sets of their places."""
+        """The chosen items, and the supports of sets of their positions."""
         values = self._candidates(rows, entropy)
-        places, found = self.basis.measure(PersonSets(self.facts, rows.data, values), entropy)
-        return values.take(pa.array(places)), found
+        positions, supports = self.basis.measure(PersonSets(self.facts, rows.data, values), entropy)
+        return values.take(pa.array(positions)), supports
 
     def _candidates(self, rows: FormRows, entropy: Entropy) -> pa.Array:
-        """The items that may be chosen: all public ones, or those that pass, by falling count."""
+        """The candidate items: all public ones, or those above the threshold, by falling count."""
         public = self.facts.values
         if self.keys is None:
             assert public is not None
             return public
-        held = held_items(self.facts, rows)
-        counts = np.bincount(held.baskets.items, minlength=len(held.values))
-        places, noisy = self.keys.sample(counts, entropy)
-        return held.values.take(pa.array(places[np.argsort(-noisy, kind="stable")]))
+        bounded = read_items(self.facts, rows)
+        counts = np.bincount(bounded.baskets.items, minlength=len(bounded.values))
+        positions, noisy = self.keys.sample(counts, entropy)
+        return bounded.values.take(pa.array(positions[np.argsort(-noisy, kind="stable")]))
 
     def _table(self, top: list[Support], values: pa.Array, people: float | None) -> pa.Table:
-        members = [sorted(one.items) for one in top]
+        members = [sorted(itemset.items) for itemset in top]
         name = self.facts.form.item
         columns = {
-            f"{name}_{place + 1}": values.take(
-                pa.array([one[place] if place < len(one) else None for one in members], pa.int64())
+            f"{name}_{index + 1}": values.take(
+                pa.array(
+                    [itemset[index] if index < len(itemset) else None for itemset in members],
+                    pa.int64(),
+                )
             )
-            for place in range(self.size)
+            for index in range(self.size)
         }
-        counts, sds = (np.array([one[part] for one in top], dtype=float) for part in (1, 2))
-        shares = pa.nulls(len(top), pa.float64())  # where noise may be all the people there are
+        counts, sds = (
+            np.array([itemset[field] for itemset in top], dtype=float) for field in (1, 2)
+        )
+        shares = pa.nulls(len(top), pa.float64())  # NULL if noise may be all of the people
         if people is not None:
             shares = pa.array(np.round(np.clip(counts / people, 0, 1), 6))
         figures = {"count": pa.array(np.rint(counts).astype(np.int64)), "sd": pa.array(sds)}
@@ -138,23 +143,27 @@ class FrequentSets:
 
 
 def prepare(request: FormRequest, *, k: object = 50, size: object = 4) -> FrequentSets:
-    """The k most frequent sets of at most `size` items, from public facts alone."""
+    """Plan the k most frequent itemsets of at most `size` items, from public facts."""
     facts = ItemFacts.of(request)
-    many = whole(k, "k", least=1, most=MOST_K)
-    most = whole(size, "size", least=1, most=MOST_SIZE)
-    ways = payments(request, public=facts.values is not None)
-    found = [_paid(facts, one, many, most) for one in ways]
-    # With one way to pay nothing is compared: what is expected of many sets takes a second.
-    return found[0] if len(found) == 1 else min(found, key=lambda one: one.expected_error)
+    set_count = whole(k, "k", least=1, most=MOST_K)
+    largest = whole(size, "size", least=1, most=MOST_SIZE)
+    spendings = payments(request, public=facts.values is not None)
+    candidates = [_frequent_sets(facts, candidate, set_count, largest) for candidate in spendings]
+    # A single spending needs no comparison: the expected error of many sets takes a second.
+    return (
+        candidates[0]
+        if len(candidates) == 1
+        else min(candidates, key=lambda candidate: candidate.expected_error)
+    )
 
 
-def _paid(facts: ItemFacts, payment: Payment, k: int, size: int) -> FrequentSets:
-    """The method with the noise that one way to pay gives."""
-    # A person is one set of items, so that all of it is one row.
+def _frequent_sets(facts: ItemFacts, payment: Payment, k: int, size: int) -> FrequentSets:
+    """The method with one of the possible spendings."""
+    # A person is one transaction, however many rows that person has.
     unit, spending, keys = facts.unit.bounded(1), payment.spending, None
     if facts.values is None:
-        keys = key_noise(payment, facts.unit, groups=facts.most, share=_TOLD)
-        spending = spending.scaled(1 - _TOLD)
+        keys = key_noise(payment, facts.unit, groups=facts.items_per_person, share=_KEY_SHARE)
+        spending = spending.scaled(1 - _KEY_SHARE)
     return FrequentSets(
         facts, PrivBasis(spending=spending, unit=unit, k=k, chosen=keys is None), keys, size
     )

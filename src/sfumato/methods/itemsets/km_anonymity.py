@@ -1,23 +1,23 @@
-"""k^m-anonymity: whoever knows up to m items of a basket finds none, or at least k, that fit.
+"""k^m-anonymity: any m known items of a basket match no released basket, or at least k.
 
-Items are replaced by groups of a hierarchy, whole subtrees at a time: a *cut* says for each item
-which group stands for it. A basket is the set of its groups, so that of several items of one group
-nothing is told, not even how many there are.
+Items are replaced by groups of a hierarchy, whole subtrees at a time: a *cut* assigns a group to
+each item. A released basket is the set of its groups, so that several items of one group appear
+once, without their number.
 
-*Apriori* (`global_recoding`). Sets of one group are looked at first, then of two, up to m. While
-there are sets that fewer than k baskets have, the groups whose rise touches most such sets for the
-least loss are replaced by their parents, and the sets are counted anew. What held stays so: a set S
-of the raised groups in some basket has there a set of the groups before, no larger, each within one
-of S; at least k baskets have that one, and all of these have S.
+*Apriori* (`global_recoding`). The search checks sets of one group, then of two, up to m. While
+fewer than k baskets have some set, the groups that appear in most such sets for the least loss are
+replaced by their parents, and the sets are counted again. Raising keeps what was reached: let S be
+a set of raised groups that occurs in a basket. The basket had a set of the former groups, no larger
+than S, each within a group of S. At least k baskets had that set, and all of them now have S.
 
-*Local recoding* (`local_recoding`). Baskets that are alike, neighbours in the Gray order of the
-topmost groups, are made a part, and each part has a cut of its own. Whatever m items somebody
-knows, in each part none or at least k baskets fit, so in all of them too.
+*Local recoding* (`local_recoding`). Similar baskets, neighbours in the Gray order of the topmost
+groups, form a part, and each part has its own cut. Any m known items match no basket or at least k
+in each part, and therefore in the whole release.
 
-An item may also be left out of every basket of a part, which tells nothing of it: whoever knows it
-is as far as without it.
+An item may also be suppressed in all baskets of a part. An attacker who knows it learns nothing
+from it.
 
-Nothing is promised of items that somebody knows *not* to be in a basket.
+The guarantee does not cover knowledge that an item is *not* in a basket.
 
 *Reference*: Terrovitis, Mamoulis & Kalnis, Privacy-preserving anonymization of set-valued data,
 2008, section 4; Local and global recoding methods for anonymizing set-valued data, 2011, section 5.
@@ -42,36 +42,36 @@ if TYPE_CHECKING:
     from sfumato.data.schema.hierarchy import Taxonomy
 
 
-_AT_ONCE, _MANY = 8, 1 << 16
-"""Of the rare sets one in so many is dealt with between two counts; of very many every second."""
+_RAISED_FRACTION, _MANY_RARE = 8, 1 << 16
+"""Between two counts 1 in 8 of the rare sets is resolved, 1 in 2 if there are very many."""
 LEFT_OUT = -1
-"""Stands for the group of an item that is left out of every basket."""
+"""The group of a suppressed item."""
 
 
 @dataclass(frozen=True, eq=False)
 class ItemTree:
-    """The groups of items: first the items themselves, from 0 on, the group of all last."""
+    """The groups of items, numbered: first the single items from 0 on, last the root."""
 
     parents: IntArray
-    """The next larger group of each; that of the last is itself."""
+    """The parent of each group; the root is its own parent."""
     above: IntArray
-    """(items, levels): the groups that each item is in, the item first and the root last."""
+    """(items, levels): the groups that contain each item, from the item to the root."""
     labels: tuple[str, ...]
 
     @classmethod
     def of(cls, taxonomy: Taxonomy) -> ItemTree:
-        """The tree that a taxonomy of items spans; a group of one group alone is that group."""
+        """Make the tree of a taxonomy; a group with a single child is merged with the child."""
         leaves = len(taxonomy.leaves)
         above = np.zeros((leaves, taxonomy.height + 1), dtype=np.int64)
         above[:, 0] = np.arange(leaves)
         labels = [str(taxonomy.labels[0][code]) for code in taxonomy.codes[:, 0]]
         covered = np.ones(leaves, dtype=np.int64)
         for level in range(1, taxonomy.height + 1):
-            codes, below = taxonomy.codes[:, level], above[:, level - 1]
-            same = covered[below] == taxonomy.sizes[level][codes]
-            new, numbers = np.unique(codes[~same], return_inverse=True)
-            above[:, level] = below
-            above[~same, level] = len(labels) + numbers
+            codes, lower = taxonomy.codes[:, level], above[:, level - 1]
+            unchanged = covered[lower] == taxonomy.sizes[level][codes]
+            new, numbers = np.unique(codes[~unchanged], return_inverse=True)
+            above[:, level] = lower
+            above[~unchanged, level] = len(labels) + numbers
             labels += [str(taxonomy.labels[level][code]) for code in new]
             covered = np.concatenate([covered, taxonomy.sizes[level][new]])
         parents = np.arange(len(labels))
@@ -82,38 +82,38 @@ class ItemTree:
 
     @property
     def groups(self) -> int:
-        """How many there are, items among them."""
+        """The number of groups, single items included."""
         return len(self.parents)
 
     @property
     def losses(self) -> FloatArray:
-        """What each loses: the other items of a group as a share of all other items."""
+        """The loss of each group: the other items of the group as a share of all other items."""
         leaves = len(self.above)
-        held = np.zeros(self.groups, dtype=np.int64)
+        leaf_counts = np.zeros(self.groups, dtype=np.int64)
         for level in range(self.above.shape[1]):
             ids, counts = np.unique(self.above[:, level], return_counts=True)
-            held[ids] = counts
-        return (held - 1) / max(leaves - 1, 1)
+            leaf_counts[ids] = counts
+        return (leaf_counts - 1) / max(leaves - 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Recoded:
-    """What was decided: the group of each item in each part of the baskets."""
+    """A recoding: the group of each item in each part of the baskets, and the released baskets."""
 
     parts: IntArray
-    """The part that each owner is in."""
+    """The part of each owner."""
     cuts: IntArray
-    """(parts, items): the group that stands for each item."""
+    """(parts, items): the group that replaces each item."""
     baskets: Baskets
-    """The baskets of groups."""
+    """The released baskets of groups."""
     left_out: int
-    """How many pairs of a basket and an item are not told of."""
+    """The number of suppressed pairs of a basket and an item."""
     loss: float
-    """The loss of an item on average over all pairs of a basket and an item."""
+    """The mean loss over all pairs of a basket and an item."""
 
 
 def violations(baskets: Baskets, k: int, m: int) -> tuple[IntArray, IntArray] | None:
-    """The smallest sets of at most m items that fewer than k baskets have, or None."""
+    """The smallest itemsets of at most m items in fewer than k baskets, or None."""
     for size in range(1, m + 1):
         sets, counts = baskets.supports(size, most=MOST_SETS)
         rare = counts < k
@@ -125,185 +125,197 @@ def violations(baskets: Baskets, k: int, m: int) -> tuple[IntArray, IntArray] | 
 def global_recoding(
     baskets: Baskets, tree: ItemTree, k: int, m: int, *, suppress: int = 0
 ) -> Recoded:
-    """One cut for all baskets by the apriori search, under which they are k^m-anonymous.
+    """Find one cut for all baskets by the apriori search, so that they are k^m-anonymous.
 
-    At most `suppress` pairs of a basket and an item are lost to groups that are left out.
+    At most `suppress` pairs of a basket and an item are suppressed.
     """
     cut = _apriori(baskets, tree, k, m, suppress)
-    return _recoded(baskets, tree, np.zeros(baskets.count, dtype=np.int64), cut[None])
+    return _apply_cuts(baskets, tree, np.zeros(baskets.count, dtype=np.int64), cut[None])
 
 
 def local_recoding(
     baskets: Baskets, tree: ItemTree, k: int, m: int, *, suppress: int = 0
 ) -> Recoded:
-    """A cut for each part of like baskets: a part is halved as long as less is lost by that."""
+    """Find a cut for each part of similar baskets; a part is halved while this lowers the loss."""
     filled = np.flatnonzero(baskets.sizes)
     ordered = filled[np.argsort(_gray_ranks(baskets, tree)[filled], kind="stable")]
     parts = np.zeros(baskets.count, dtype=np.int64)
     cuts: list[IntArray] = []
     share = suppress / max(len(baskets.owners), 1)
 
-    def decided(owners: IntArray) -> tuple[float, IntArray]:
-        part = baskets.part(owners)
-        cut = _apriori(part, tree, k, m, int(share * len(part.owners)))
-        return float(_lost(tree, cut)[part.items].sum()), cut
+    def best_cut(owners: IntArray) -> tuple[float, IntArray]:
+        subset = baskets.of_owners(owners)
+        cut = _apriori(subset, tree, k, m, int(share * len(subset.owners)))
+        return float(_item_losses(tree, cut)[subset.items].sum()), cut
 
-    waiting = [(ordered, *decided(ordered))]
-    while waiting:
-        owners, loss, cut = waiting.pop()
+    queue = [(ordered, *best_cut(ordered))]
+    while queue:
+        owners, loss, cut = queue.pop()
         middle = len(owners) // 2
-        halves = [(one, *decided(one)) for one in (owners[:middle], owners[middle:]) if middle >= k]
+        halves = [
+            (half, *best_cut(half)) for half in (owners[:middle], owners[middle:]) if middle >= k
+        ]
         if halves and sum(half[1] for half in halves) < loss:
-            waiting += reversed(halves)
+            queue += reversed(halves)
             continue
         parts[owners] = len(cuts)
         cuts.append(cut)
-    return _recoded(baskets, tree, parts, np.stack(cuts))
+    return _apply_cuts(baskets, tree, parts, np.stack(cuts))
 
 
 def _apriori(baskets: Baskets, tree: ItemTree, k: int, m: int, suppress: int) -> IntArray:
-    """The group of each item under which every set of at most m has support 0 or k."""
+    """A cut under which every set of at most m groups has support 0 or at least k."""
     cut = np.arange(len(tree.above))
     if len(baskets.owners) == 0:
         return cut
     if np.count_nonzero(baskets.sizes) < k:
         raise CriterionError(
             "criterion_not_reachable",
-            f"Fewer than {k:,} baskets have an item, so that none can be among {k:,}. Lower "
+            f"Fewer than {k:,} baskets have an item, so that no {k:,} baskets can be alike. Lower "
             f"{option('k')}.",
         )
     search = _Search(tree, np.bincount(baskets.items, minlength=len(cut)), cut, suppress)
-    now = baskets.renamed(cut, tree.groups)
+    current = baskets.recoded(cut, tree.groups)
     for size in range(1, m + 1):
-        sets, counts = now.used(size)
+        sets, counts = current.occurring_supports(size)
         while (counts < k).any():
             before = cut.copy()
             search.rise(sets[counts < k])
-            became, inside = np.arange(tree.groups), before != LEFT_OUT
-            became[before[inside]] = cut[inside]
-            now, sets, counts = _risen(now, became, sets, counts)
+            group_of, released = np.arange(tree.groups), before != LEFT_OUT
+            group_of[before[released]] = cut[released]
+            current, sets, counts = _after_rise(current, group_of, sets, counts)
     return cut
 
 
-def _risen(
-    baskets: Baskets, became: IntArray, sets: IntArray, counts: IntArray
+def _after_rise(
+    baskets: Baskets, group_of: IntArray, sets: IntArray, counts: IntArray
 ) -> tuple[Baskets, IntArray, IntArray]:
-    """Baskets with other groups, and their sets: only those of owners whom it concerns are counted.
+    """Update baskets and supports after some groups were raised, with few recounts.
 
-    Whoever has a group that rose, or one that others rose to, is counted anew, and of these only
-    sets with a group that others rose to: all other sets have the owners that they had.
+    Only owners with a raised group or a target of raised groups are recounted, and of them only
+    sets that contain a target: all other sets keep their owners.
     """
-    moved = became != np.arange(len(became))
+    moved = group_of != np.arange(len(group_of))
     moved &= np.bincount(baskets.items, minlength=baskets.kinds) > 0
-    risen = np.zeros(len(became), dtype=bool)
-    risen[became[moved & (became != LEFT_OUT)]] = True
-    concerned = np.zeros(baskets.count, dtype=bool)
-    concerned[baskets.owners[(moved | risen)[baskets.items]]] = True
-    mine = concerned[baskets.owners]
-    items = became[baskets.items[mine]]
-    kept = items != LEFT_OUT
-    part = Baskets.of(baskets.owners[mine][kept], items[kept], baskets.count, baskets.kinds)
-    found, many = part.used(sets.shape[1])
-    new, same = risen[found].any(axis=1), ~(moved | risen)[sets].any(axis=1)
-    sets = np.concatenate([sets[same], found[new]])
-    return part.beside(baskets, ~mine), sets, np.concatenate([counts[same], many[new]])
+    targets = np.zeros(len(group_of), dtype=bool)
+    targets[group_of[moved & (group_of != LEFT_OUT)]] = True
+    affected = np.zeros(baskets.count, dtype=bool)
+    affected[baskets.owners[(moved | targets)[baskets.items]]] = True
+    is_affected = affected[baskets.owners]
+    items = group_of[baskets.items[is_affected]]
+    released = items != LEFT_OUT
+    affected_baskets = Baskets.of(
+        baskets.owners[is_affected][released], items[released], baskets.count, baskets.kinds
+    )
+    recounted, new_counts = affected_baskets.occurring_supports(sets.shape[1])
+    has_target, untouched = targets[recounted].any(axis=1), ~(moved | targets)[sets].any(axis=1)
+    sets = np.concatenate([sets[untouched], recounted[has_target]])
+    counts = np.concatenate([counts[untouched], new_counts[has_target]])
+    return affected_baskets.merged_with(baskets, ~is_affected), sets, counts
 
 
 @dataclass
 class _Search:
-    """A cut on its way up, which it changes in place."""
+    """The state of the apriori search: a cut that it raises in place."""
 
     tree: ItemTree
     held: IntArray
     cut: IntArray
-    left: int
-    """How many pairs of a basket and an item may still be left out."""
+    suppressible: int
+    """How many pairs of a basket and an item may still be suppressed."""
 
     def rise(self, rare: IntArray) -> None:
-        """Replace groups of rare sets by parents, or leave them out, where least is lost for it."""
+        """Raise or suppress groups of rare sets, first those that touch most of them per loss."""
         tree, cut = self.tree, self.cut
         in_rare = np.bincount(rare.ravel(), minlength=tree.groups)
         gains, costs = self._raised(in_rare)
-        inside = cut != LEFT_OUT
-        held = np.bincount(cut[inside], self.held[inside], minlength=tree.groups)
-        lost = held * (1 - tree.losses)
-        tops = np.concatenate([np.flatnonzero(gains), np.flatnonzero(in_rare)])
-        leaves_out = np.arange(len(tops)) >= np.count_nonzero(gains)
-        worth = np.where(leaves_out, in_rare[tops], gains[tops])
-        worth = worth / (np.where(leaves_out, lost[tops], costs[tops]) + 1e-9)
-        wanted, done = (
-            in_rare.sum() / (2 if len(rare) > _MANY or rare.shape[1] == 1 else _AT_ONCE),
-            0.0,
+        released = cut != LEFT_OUT
+        pair_counts = np.bincount(cut[released], self.held[released], minlength=tree.groups)
+        suppression_costs = pair_counts * (1 - tree.losses)
+        candidates = np.concatenate([np.flatnonzero(gains), np.flatnonzero(in_rare)])
+        leaves_out = np.arange(len(candidates)) >= np.count_nonzero(gains)
+        priorities = np.where(leaves_out, in_rare[candidates], gains[candidates])
+        priorities = priorities / (
+            np.where(leaves_out, suppression_costs[candidates], costs[candidates]) + 1e-9
         )
+        # Many small raises between two counts are fast, few of them lose less.
+        few = len(rare) <= _MANY_RARE and rare.shape[1] > 1
+        goal, touched = in_rare.sum() / (_RAISED_FRACTION if few else 2), 0.0
         changed = np.zeros(len(cut), dtype=bool)
-        for place in np.argsort(-worth, kind="stable"):
-            group = tops[place]
-            if leaves_out[place]:
+        for position in np.argsort(-priorities, kind="stable"):
+            group = candidates[position]
+            if leaves_out[position]:
                 below = cut == group
-                if held[group] > self.left or changed[below].any():
+                if pair_counts[group] > self.suppressible or changed[below].any():
                     continue
-                self.left -= int(held[group])
+                self.suppressible -= int(pair_counts[group])
                 cut[below] = LEFT_OUT
             else:
-                below = (tree.above == group).any(axis=1) & inside
+                below = (tree.above == group).any(axis=1) & released
                 if changed[below].any():
                     continue
                 cut[below] = group
             changed |= below
-            done += in_rare[group] if leaves_out[place] else gains[group]
-            if done >= wanted:
+            touched += in_rare[group] if leaves_out[position] else gains[group]
+            if touched >= goal:
                 return
 
     def _raised(self, in_rare: IntArray) -> tuple[FloatArray, FloatArray]:
-        """For each group that is a parent of a rare one: how many rare sets it touches, its cost.
+        """For each parent of a group in a rare set: the rare sets it touches, and its cost.
 
-        Whatever lies below it rises with it, direct child or not.
+        Raising to the parent also raises all other groups below it.
         """
         tree, cut, losses = self.tree, self.cut, self.tree.losses
-        wanted = np.zeros(tree.groups, dtype=bool)
+        is_parent = np.zeros(tree.groups, dtype=bool)
         rare = np.flatnonzero(in_rare)
-        wanted[tree.parents[rare[tree.parents[rare] != rare]]] = True
+        is_parent[tree.parents[rare[tree.parents[rare] != rare]]] = True
         gains, costs = np.zeros(tree.groups), np.zeros(tree.groups)
         groups, first = np.unique(cut, return_index=True)
         first = first[groups != LEFT_OUT]
         for level in range(1, tree.above.shape[1]):
-            over = tree.above[:, level]
-            new = wanted[over] & (over != tree.above[:, level - 1]) & (cut != LEFT_OUT)
-            higher = np.flatnonzero(new & (losses[over] > losses[cut]))
-            rise = self.held[higher] * (losses[over[higher]] - losses[cut[higher]])
-            costs += np.bincount(over[higher], rise, minlength=tree.groups)
-            once = first[new[first]]
-            gains += np.bincount(over[once], in_rare[cut[once]], minlength=tree.groups)
+            parent = tree.above[:, level]
+            raised = is_parent[parent] & (parent != tree.above[:, level - 1]) & (cut != LEFT_OUT)
+            raised_items = np.flatnonzero(raised & (losses[parent] > losses[cut]))
+            added_loss = self.held[raised_items] * (
+                losses[parent[raised_items]] - losses[cut[raised_items]]
+            )
+            costs += np.bincount(parent[raised_items], added_loss, minlength=tree.groups)
+            raised_groups = first[raised[first]]
+            gains += np.bincount(
+                parent[raised_groups], in_rare[cut[raised_groups]], minlength=tree.groups
+            )
         return gains, costs
 
 
 def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
-    """The place of each basket in the Gray order of the largest groups that fit 64 bits."""
+    """The rank of each basket in the Gray order of the topmost groups, up to 64 of them."""
     levels = [np.unique(tree.above[:, level]) for level in range(tree.above.shape[1])]
-    level = next(place for place, groups in enumerate(levels) if len(groups) <= 64)
+    level = next(level for level, groups in enumerate(levels) if len(groups) <= 64)
     if len(levels[level]) == 1 and level > 0:
-        level -= 1  # the root tells nothing: then the commonest groups below it
+        level -= 1  # the root alone orders nothing: use the commonest groups below it
     groups = tree.above[baskets.items, level]
     common = np.argsort(-np.bincount(groups, minlength=tree.groups), kind="stable")[:64]
-    bit = np.full(tree.groups, -1, dtype=np.int64)
-    bit[common] = np.arange(63, 63 - len(common), -1)
-    known = bit[groups] >= 0
+    bit_of = np.full(tree.groups, -1, dtype=np.int64)
+    bit_of[common] = np.arange(63, 63 - len(common), -1)
+    has_bit = bit_of[groups] >= 0
     marks = np.zeros(baskets.count, dtype=np.uint64)
-    one = np.uint64(1) << bit[groups[known]].astype(np.uint64)
-    np.bitwise_or.at(marks, baskets.owners[known], one)
+    bits = np.uint64(1) << bit_of[groups[has_bit]].astype(np.uint64)
+    np.bitwise_or.at(marks, baskets.owners[has_bit], bits)
     for shift in (1, 2, 4, 8, 16, 32):
         marks ^= marks >> np.uint64(shift)
     return marks
 
 
-def _lost(tree: ItemTree, cuts: IntArray) -> FloatArray:
-    """What each item loses: all, where it is left out."""
-    return np.where(cuts == LEFT_OUT, 1.0, tree.losses[cuts])
+def _item_losses(tree: ItemTree, groups: IntArray) -> FloatArray:
+    """The loss of each item: 1 if it is suppressed."""
+    return np.where(groups == LEFT_OUT, 1.0, tree.losses[groups])
 
 
-def _recoded(baskets: Baskets, tree: ItemTree, parts: IntArray, cuts: IntArray) -> Recoded:
+def _apply_cuts(baskets: Baskets, tree: ItemTree, parts: IntArray, cuts: IntArray) -> Recoded:
     groups = cuts[parts[baskets.owners], baskets.items]
-    loss = float(_lost(tree, groups).mean()) if len(groups) else 0.0
-    kept = groups != LEFT_OUT
-    released = Baskets.of(baskets.owners[kept], groups[kept], baskets.count, tree.groups)
-    return Recoded(parts, cuts, released, int(np.count_nonzero(~kept)), loss)
+    loss = float(_item_losses(tree, groups).mean()) if len(groups) else 0.0
+    is_released = groups != LEFT_OUT
+    released = Baskets.of(
+        baskets.owners[is_released], groups[is_released], baskets.count, tree.groups
+    )
+    return Recoded(parts, cuts, released, int(np.count_nonzero(~is_released)), loss)

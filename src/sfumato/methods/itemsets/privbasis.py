@@ -1,12 +1,13 @@
-"""PrivBasis: the sets of items that most transactions have, by bases that are chosen with noise.
+"""PrivBasis: the most frequent itemsets, counted over bases of items that are chosen with noise.
 
-1. *How many items matter*: a choice of lambda among 1 .. k, so that the lambda-th most frequent
-   item is at least as frequent as the set of rank 1.2 k, and the next is not. Of sets of one and
-   two items alone: then one scan of at most 1.2 k items tells that rank exactly, since whatever is
-   more frequent than as many items consists of fewer items than that.
-2. *Which items, which pairs of them*: one choice after the other, by how many have each.
-3. *Bases*: sets of items that cover what was chosen (`bases`), from these choices alone.
-4. *Bins*: how many transactions have each set of a base's items and none of its others, with noise.
+1. *The number of items*: choose lambda among 1 .. k such that the lambda-th most frequent item is
+   at least as frequent as the itemset of rank 1.2 k, and the next item is not. Only itemsets of one
+   and two items are ranked: both items of a pair are at least as frequent as the pair, so that the
+   1.2 k most frequent items contain all pairs up to that rank, and one scan finds the rank exactly.
+2. *Items and pairs*: choose them one after the other by their counts (exponential mechanism).
+3. *Bases*: sets of items that cover the chosen items and pairs (`bases`), from the choices alone.
+4. *Bins*: for each subset of a base, the noisy number of transactions with exactly these of the
+   base's items.
 
 Decision `itemsets`.
 """
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
     Itemset = frozenset[int]
 
 
-# How many transactions have each set of items, from noisy bins of bases; and how far that is off.
+# Supports of itemsets from noisy bins of bases, with their covariances.
 #
-# The bins of a base that have all items of a set X add up to how many have X. Of a base of b
-# items
-# these are 2^(b - |X|) bins, so what several bases say of X is weighed by 2^-b each, whatever X
-# is.
-# With U(X) the sum of these weights over the bases that hold X, and v the variance of a bin,
+# The bins of a base that contain all items of a set X add up to the support of X. In a base of b
+# items these are 2^(b - |X|) bins, so that inverse-variance weights of several bases are in
+# proportion to 2^-b, whatever X is. With U(X) the sum of these weights over the bases that contain
+# X, and v the variance of a bin,
 #
 #     variance of X       = v 2^-|X| / U(X)
 #     covariance of X, Y  = v 2^-|X or Y| U(X or Y) / (U(X) U(Y))
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class Support(NamedTuple):
-    """A set of items and the estimate of how many have it."""
+    """An itemset and its estimated support: the number of transactions that contain it."""
 
     items: Itemset
     estimate: float
@@ -62,188 +62,199 @@ class Support(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NoisySupports:
-    """The noisy bins of all bases, and all that follows from them."""
+    """The noisy bins of all bases, and the estimates from them."""
 
     bases: Sequence[IntArray]
     """The items of each base."""
     bins: Sequence[IntArray]
-    """The noisy counts of each base's bins: bit i of a bin's number stands for its i-th item."""
+    """The noisy counts of each base's bins; bit i of a bin's number is the base's i-th item."""
     variance: float
-    """That of the noise on one bin."""
+    """The variance of the noise on one bin."""
 
     @cached_property
     def _estimates(self) -> dict[Itemset, tuple[float, float]]:
-        """For each set within a base: what bases say of it, weighed and added up, and U."""
-        added: dict[Itemset, tuple[float, float]] = {}
+        """For each itemset within a base: the weighted sum of its supports, and U."""
+        estimates: dict[Itemset, tuple[float, float]] = {}
         for base, bins in zip(self.bases, self.bins, strict=True):
             weight = 2.0 ** -len(base)
-            for items, count in zip(_subsets(base.tolist()), _above(bins).tolist(), strict=True):
-                total, weights = added.get(items, (0.0, 0.0))
-                added[items] = (total + weight * count, weights + weight)
-        return added
+            for items, count in zip(
+                _subsets(base.tolist()), _superset_sums(bins).tolist(), strict=True
+            ):
+                total, weights = estimates.get(items, (0.0, 0.0))
+                estimates[items] = (total + weight * count, weights + weight)
+        return estimates
 
     def count(self, items: Iterable[int]) -> float:
-        """The estimate of how many have all of these items, which must lie in one base."""
+        """The estimated support of an itemset, which must lie within a base."""
         total, weights = self._estimates[frozenset(items)]
         return total / weights
 
-    def covariance(self, items: Iterable[int], others: Iterable[int]) -> float:
-        """Of the estimates of two sets."""
-        one, other = frozenset(items), frozenset(others)
-        held = self._estimates.get(one | other)
-        if held is None:
+    def covariance(self, items: Iterable[int], second_items: Iterable[int]) -> float:
+        """The covariance of the estimates of two itemsets; 0 if no base contains both."""
+        first, second = frozenset(items), frozenset(second_items)
+        joint = self._estimates.get(first | second)
+        if joint is None:
             return 0.0
-        weights = self._estimates[one][1] * self._estimates[other][1]
-        return self.variance * 2.0 ** -len(one | other) * held[1] / weights
+        weights = self._estimates[first][1] * self._estimates[second][1]
+        return self.variance * 2.0 ** -len(first | second) * joint[1] / weights
 
     def sd(self, items: Iterable[int]) -> float:
         """The standard deviation of an estimate."""
-        one = frozenset(items)
-        return float(np.sqrt(self.covariance(one, one)))
+        itemset = frozenset(items)
+        return float(np.sqrt(self.covariance(itemset, itemset)))
 
     @property
     def sets(self) -> Iterable[Itemset]:
-        """All sets of which an estimate is there, the empty one among them."""
+        """All itemsets with an estimate, the empty one included."""
         return self._estimates.keys()
 
     def most_frequent(self, k: int, *, size: int) -> list[Support]:
-        """The k sets of at most `size` items with the largest estimates, these first."""
-        few = [one for one in self.sets if 1 <= len(one) <= size]
-        few.sort(key=lambda one: (-self.count(one), len(one), sorted(one)))
-        return [Support(one, self.count(one), self.sd(one)) for one in few[:k]]
+        """The k itemsets of at most `size` items with the largest estimates, largest first."""
+        candidates = [itemset for itemset in self.sets if 1 <= len(itemset) <= size]
+        candidates.sort(key=lambda itemset: (-self.count(itemset), len(itemset), sorted(itemset)))
+        return [Support(items, self.count(items), self.sd(items)) for items in candidates[:k]]
 
 
 def _subsets(base: list[int]) -> list[Itemset]:
-    """All sets of some items, in the order of their bins."""
-    found: list[Itemset] = [frozenset()]
+    """All subsets of a base, in the order of their bins."""
+    subsets: list[Itemset] = [frozenset()]
     for item in base:
-        found += [one | {item} for one in found]
-    return found
+        subsets += [subset | {item} for subset in subsets]
+    return subsets
 
 
-def _above(bins: IntArray) -> IntArray:
-    """For each set, the sum of the bins that have all of it."""
+def _superset_sums(bins: IntArray) -> IntArray:
+    """For each subset, the sum of the bins that contain it (fast zeta transform)."""
     sums = bins.copy()
     length = len(bins).bit_length() - 1
-    for place in range(length):
-        halves = sums.reshape(-1, 2, 1 << place)
+    for bit in range(length):
+        halves = sums.reshape(-1, 2, 1 << bit)
         halves[:, 0] += halves[:, 1]
     return sums
 
 
-# Which items are counted together: bases, which cover the items and pairs that were chosen.
+# Bases: which items are counted together, so that the chosen items and pairs are covered.
 #
-# All here is made of choices that were paid for already, so it costs nothing.
+# Everything here is computed from choices that are paid for already, so that it costs nothing.
 # *Reference*: Li, Qardaji, Su & Cao 2012, section 4.3 and Algorithm 2.
 
 MOST_LENGTH = 12
-"""A base has at most so many items: it has two to that power bins."""
+"""The most items of a base: b items have 2^b bins."""
 
 
 def bases(items: int, pairs: Sequence[tuple[int, int]], power: int) -> list[IntArray]:
-    """Sets of the items, from 0 on, such that each item and each pair is in one of them.
+    """Cover items 0, 1, ... and pairs of them by few short sets.
 
-    Noise is the louder the more bases there are, and the sum of the more bins the longer a base.
-    They begin as the cliques of the pairs, and what no pair has in groups; then two are made one
-    as long as the items, pairs and triangles are off by less on average. `power` says how the
-    variance of a bin grows with the number of bases: squared for Laplace noise, as it is for
-    Gaussian.
+    The noise of a bin grows with the number of bases, and the noise of a support with the length of
+    its base. The first bases are the maximal cliques of the pairs, and groups of items without a
+    pair; then two bases are merged as long as this lowers the mean variance of items, pairs and
+    triangles. The variance of a bin grows with the number of bases to the `power` 2 with Laplace
+    noise, 1 with Gaussian noise.
     """
     neighbours = [0] * items
-    for one, other in pairs:
-        neighbours[one] |= 1 << other
-        neighbours[other] |= 1 << one
-    alone = [one for one in range(items) if not neighbours[one]]
-    together = power + 1  # the best size for items that go with none
-    found = [alone[start : start + together] for start in range(0, len(alone), together)]
+    for first, second in pairs:
+        neighbours[first] |= 1 << second
+        neighbours[second] |= 1 << first
+    isolated = [item for item in range(items) if not neighbours[item]]
+    group_size = power + 1  # the best size of a group of items without pairs
+    initial = [
+        isolated[start : start + group_size] for start in range(0, len(isolated), group_size)
+    ]
     for clique in _cliques(neighbours):
-        found += [clique[at : at + MOST_LENGTH] for at in range(0, len(clique), MOST_LENGTH)]
-    members = np.zeros((len(found), items), dtype=bool)
-    for place, base in enumerate(found):
-        members[place, base] = True
-    merged = _merged(members, _asked(items, pairs, neighbours), power)
-    return [np.flatnonzero(one) for one in merged]
+        initial += [clique[at : at + MOST_LENGTH] for at in range(0, len(clique), MOST_LENGTH)]
+    members = np.zeros((len(initial), items), dtype=bool)
+    for row, base in enumerate(initial):
+        members[row, base] = True
+    merged = _merge_bases(members, _target_sets(items, pairs, neighbours), power)
+    return [np.flatnonzero(base) for base in merged]
 
 
 def _cliques(neighbours: list[int]) -> list[list[int]]:
-    """The largest sets of at least two items of which any two are a pair."""
-    found: list[int] = []
+    """The maximal cliques of at least two items (Bron & Kerbosch with a pivot), as bit masks."""
+    cliques: list[int] = []
 
-    def grow(clique: int, possible: int, done: int) -> None:
+    def grow(clique: int, possible: int, excluded: int) -> None:
         if not possible:
-            if not done:
-                found.append(clique)
+            if not excluded:
+                cliques.append(clique)
             return
         pivot = max(
-            _bits(possible | done), key=lambda one: (neighbours[one] & possible).bit_count()
+            _bits(possible | excluded), key=lambda item: (neighbours[item] & possible).bit_count()
         )
-        for one in _bits(possible & ~neighbours[pivot]):
-            grow(clique | 1 << one, possible & neighbours[one], done & neighbours[one])
-            possible &= ~(1 << one)
-            done |= 1 << one
+        for item in _bits(possible & ~neighbours[pivot]):
+            grow(clique | 1 << item, possible & neighbours[item], excluded & neighbours[item])
+            possible &= ~(1 << item)
+            excluded |= 1 << item
 
-    grow(0, sum(1 << one for one, near in enumerate(neighbours) if near), 0)
-    return [_bits(one) for one in found if one]
+    grow(0, sum(1 << item for item, neighbour_mask in enumerate(neighbours) if neighbour_mask), 0)
+    return [_bits(clique) for clique in cliques if clique]
 
 
 def _bits(number: int) -> list[int]:
-    return [place for place in range(number.bit_length()) if number >> place & 1]
+    return [bit for bit in range(number.bit_length()) if number >> bit & 1]
 
 
-def _asked(items: int, pairs: Sequence[tuple[int, int]], neighbours: list[int]) -> BoolArray:
-    """What should be told well: each item, each pair, and each three that are all pairs."""
+def _target_sets(items: int, pairs: Sequence[tuple[int, int]], neighbours: list[int]) -> BoolArray:
+    """The itemsets that bases should estimate well: items, pairs and triangles of pairs."""
     triangles = [
-        (one, other, third)
-        for one, other in pairs
-        for third in _bits(neighbours[one] & neighbours[other])
-        if third > max(one, other)
+        (first, second, third)
+        for first, second in pairs
+        for third in _bits(neighbours[first] & neighbours[second])
+        if third > max(first, second)
     ]
-    wanted = [*((one,) for one in range(items)), *pairs, *triangles]
-    asked = np.zeros((len(wanted), items), dtype=bool)
-    for place, one in enumerate(wanted):
-        asked[place, list(one)] = True
-    return asked
+    itemsets = [*((item,) for item in range(items)), *pairs, *triangles]
+    targets = np.zeros((len(itemsets), items), dtype=bool)
+    for row, itemset in enumerate(itemsets):
+        targets[row, list(itemset)] = True
+    return targets
 
 
-def _merged(members: BoolArray, asked: BoolArray, power: int) -> BoolArray:
-    """Make two bases one, the best two first, while the asked sets are off by less for it."""
-    sizes = asked.sum(axis=1)
+def _merge_bases(members: BoolArray, targets: BoolArray, power: int) -> BoolArray:
+    """Merge two bases, the best two first, while this lowers the variance of the targets."""
+    sizes = targets.sum(axis=1)
 
     def weights(bases: BoolArray) -> FloatArray:
-        """How much each base says of each asked set: nothing, or the more the shorter it is."""
-        inside = asked.astype(np.float32) @ bases.T.astype(np.float32) == sizes[:, None]
+        """The weight 2^-b of each base in the estimate of each target, or 0."""
+        inside = targets.astype(np.float32) @ bases.T.astype(np.float32) == sizes[:, None]
         return np.where(inside, 2.0 ** -bases.sum(axis=1), 0.0)
 
     while len(members) > 1:
-        each = weights(members)
-        said = each.sum(axis=1)
+        base_weights = weights(members)
+        total_weights = base_weights.sum(axis=1)
         first, second = map(np.array, zip(*combinations(range(len(members)), 2), strict=True))
         unions = members[first] | members[second]
-        short = unions.sum(axis=1) <= MOST_LENGTH
-        if not short.any():
+        fits = unions.sum(axis=1) <= MOST_LENGTH
+        if not fits.any():
             return members
-        first, second, unions = first[short], second[short], unions[short]
-        would = said[:, None] - each[:, first] - each[:, second] + weights(unions)
+        first, second, unions = first[fits], second[fits], unions[fits]
+        merged_weights = (
+            total_weights[:, None]
+            - base_weights[:, first]
+            - base_weights[:, second]
+            + weights(unions)
+        )
         scale = 2.0**-sizes
-        now = len(members) ** power * float((scale / said).sum())
-        then = (len(members) - 1) ** power * (scale[:, None] / would).sum(axis=0)
-        best = int(np.argmin(then))
-        if then[best] >= now:
+        variance = len(members) ** power * float((scale / total_weights).sum())
+        merged_variance = (len(members) - 1) ** power * (scale[:, None] / merged_weights).sum(
+            axis=0
+        )
+        best = int(np.argmin(merged_variance))
+        if merged_variance[best] >= variance:
             return members
         union = unions[best]
-        kept = (members & ~union).any(axis=1)
-        members = np.concatenate([members[kept], union[None]])
+        not_covered = (members & ~union).any(axis=1)
+        members = np.concatenate([members[not_covered], union[None]])
     return members
 
 
 MOST_K = 200
-"""The most sets that are looked for."""
-_NUMBER, _CHOSEN = Fraction(1, 20), Fraction(1, 2)
-"""The shares for how many items matter, and for which items and pairs; the rest is for bins."""
+"""The most itemsets of one release."""
+_NUMBER_SHARE, _CHOICE_SHARE = Fraction(1, 20), Fraction(1, 2)
+"""The shares for the number of items, and for choosing items and pairs; the rest is for bins."""
 _MARGIN = Fraction(6, 5)
-"""By so much more sets are looked for than are wanted."""
+"""The number of items and pairs to cover, relative to k (1.2 k)."""
 _ONE_BASE = 10
-"""So few items are one base, and no pair has to be chosen."""
+"""Up to so many items are a single base, and no pairs are chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,27 +262,28 @@ class PrivBasis:
     """Choose frequent items and pairs with noise, and count bases that cover them with noise.
 
     *Guarantee*: the spending in full: shares for the number of items, for choosing items and pairs,
-    and for the bins. How a share is divided is decided by what was chosen before, but it is never
-    passed: a pure epsilon or a rho composes adaptively.
+    and for the bins. Earlier choices decide how a share is divided, but never exceed it: a pure
+    epsilon or a rho composes adaptively.
     *Sensitivity*: a transaction lies in exactly one bin of each of w bases, however many items it
     has: with m transactions a person, all bins together move by w m (L1), squared w m^2 (L2); by
-    twice that where people are replaced. A count moves by m, for all items and sets the same way
-    where people are added or removed; the distance of two ranks, and so how far a number of items
-    misses, by m, or 2 m where replaced.
-    *Error*: an estimate is unbiased for any set chosen beforehand; its deviation is known once the
-    bases are (`NoisySupports.sd`). Those told of because they came out high are too high.
-    *Edges*: with no candidate there is no base; with fewer sets than k all are found. A huge
-    epsilon gives exact counts.
-    *Reference*: Li, Qardaji, Su & Cao 2012, Algorithm 3, with whole-number noise, a rank by items
-    and pairs alone, a number that misses on one side only, and bases by the noise that is added.
+    twice that where people are replaced. A count moves by m, for all items and sets in the same
+    direction where people are added or removed; the distance of two ranks, and so the score of a
+    number of items, by m, or 2 m where replaced.
+    *Error*: an estimate is unbiased for any itemset that is fixed beforehand; its standard
+    deviation is known with the bases (`NoisySupports.sd`). Those that are released because they
+    came out high are too high on average.
+    *Edges*: without candidates there is no base; if there are fewer than k itemsets, all are found.
+    A huge epsilon gives exact counts.
+    *Reference*: Li, Qardaji, Su & Cao 2012, Algorithm 3, with integer noise, a rank by items and
+    pairs alone, a one-sided score of the number of items, and bases of least noise.
     """
 
     spending: Spending
     unit: Unit
-    """Its rows are transactions: so many of a person are counted."""
+    """The privacy unit, with transactions as its rows."""
     k: int
     chosen: bool = True
-    """Whether items are chosen here; else candidates come by falling frequency, paid for before."""
+    """Whether items are chosen here; else candidates come by falling noisy count, already paid."""
 
     @property
     def event(self) -> PureEvent | ConcentratedEvent:
@@ -283,46 +295,49 @@ class PrivBasis:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many sets are looked for."""
+        """The number of itemsets."""
         return {"k": self.k}
 
-    def measure(self, held: Transactions, entropy: Entropy) -> tuple[IntArray, NoisySupports]:
-        """The items that were chosen, by their places, and the supports of sets of them.
+    def measure(
+        self, transactions: Transactions, entropy: Entropy
+    ) -> tuple[IntArray, NoisySupports]:
+        """Choose items and pairs, and count the bins of their bases with noise.
 
-        Sets are of places among the chosen items.
+        Returns the positions of the chosen items among the candidates, and the supports of sets of
+        positions among the chosen items.
         """
-        counts = held.counts()
+        counts = transactions.counts()
         if not len(counts):
             return np.zeros(0, dtype=np.int64), NoisySupports([], [], 1.0)
-        number = self.number(counts, self.rank(counts, held), entropy)
-        wanted = pairs_wanted(self.k, number)
-        shares = self.shares(number, wanted)
+        number = self.number(counts, self.rank(counts, transactions), entropy)
+        wanted_pairs = pair_count(self.k, number)
+        shares = self.shares(number, wanted_pairs)
         items = np.arange(number)
         if self.chosen:
             items = np.sort(self.choices(counts, number, shares["items"], entropy))
-        found = held.profiles(items)
-        above = np.triu_indices(number, 1)
-        places = self.choices(found.pairs[above], wanted, shares["pairs"], entropy)
-        pairs = [(int(above[0][one]), int(above[1][one])) for one in np.sort(places)]
+        profiles = transactions.profiles(items)
+        upper = np.triu_indices(number, 1)
+        chosen_pairs = self.choices(profiles.pairs[upper], wanted_pairs, shares["pairs"], entropy)
+        pairs = [(int(upper[0][pair]), int(upper[1][pair])) for pair in np.sort(chosen_pairs)]
         plan = self.plan(number, pairs)
         noise = self.noise(len(plan), shares["bins"])
-        exact = np.concatenate([found.bins(one) for one in plan])
-        ends = np.cumsum([1 << len(one) for one in plan])[:-1]
+        exact = np.concatenate([profiles.bins(base) for base in plan])
+        ends = np.cumsum([1 << len(base) for base in plan])[:-1]
         bins = np.split(noise.steps(exact, entropy), ends)
         return items, NoisySupports(plan, bins, noise.variance)
 
     @property
     def least_noise(self) -> Noise:
-        """The noise on the bins of one base, where all that is not needed elsewhere is theirs."""
-        return self.noise(1, 1 - _NUMBER)
+        """The least possible noise on bins: one base, with all shares but that of the number."""
+        return self.noise(1, 1 - _NUMBER_SHARE)
 
     def expected_error(self, candidates: int | None) -> float:
-        """How far sets are off, by which ways to pay are compared: choices that miss, and noise.
+        """The expected error by which spendings are compared: missed choices plus noise.
 
-        It is of public facts: how many items may be chosen, or nothing where that is not public.
+        It follows from public facts: the number of candidates, or None if that is not public.
         """
         number = self._most_items(candidates)
-        pairs = pairs_wanted(self.k, number)
+        pairs = pair_count(self.k, number)
         shares = self.shares(number, pairs)
         missed = 0.0
         if self.chosen and candidates is not None:
@@ -331,8 +346,8 @@ class PrivBasis:
         return missed + self.noise_of_items(number)
 
     def noise_of_items(self, number: int) -> float:
-        """The usual deviation of an item, with bases as the likeliest pairs would make them."""
-        pairs = pairs_wanted(self.k, number)
+        """The mean standard deviation of an item, with the bases of likely pairs."""
+        pairs = pair_count(self.k, number)
         plan = self.plan(number, likely_pairs(number, pairs))
         weights = np.zeros(number)
         for base in plan:
@@ -344,54 +359,59 @@ class PrivBasis:
         return self.k if candidates is None else max(min(self.k, candidates), 1)
 
     def _miss(self, candidates: int, number: int, share: Fraction) -> float:
-        """By how much a choice is below the best, at most on average; of all nothing is missed."""
+        """A bound of the mean distance of a choice from the best; 0 if all are chosen."""
         if not 0 < number < candidates:
             return 0.0
         choice = self._choice(candidates, share / number)
-        scale = float(choice.sensitivity) * (1 if choice.monotone else 2)
-        return scale * log(candidates) / float(choice.epsilon)
+        sensitivity = float(choice.sensitivity) * (1 if choice.monotone else 2)
+        return sensitivity * log(candidates) / float(choice.epsilon)
 
     def shares(self, items: int, pairs: int) -> dict[str, Fraction]:
-        """What is left for items, pairs and bins, once it is known how many there are."""
-        many = {"items": items if self.chosen else 0, "pairs": pairs}
-        every = max(sum(many.values()), 1)
-        found = {name: _CHOSEN * Fraction(one, every) for name, one in many.items()}
-        return {**found, "bins": 1 - _NUMBER - sum(found.values())}
+        """The shares of items, pairs and bins, given how many items and pairs are chosen."""
+        choices = {"items": items if self.chosen else 0, "pairs": pairs}
+        total = max(sum(choices.values()), 1)
+        shares = {name: _CHOICE_SHARE * Fraction(count, total) for name, count in choices.items()}
+        return {**shares, "bins": 1 - _NUMBER_SHARE - sum(shares.values())}
 
-    def rank(self, counts: IntArray, held: Transactions) -> int:
-        """How many have the set of rank 1.2 k, of all sets of one or two items."""
-        place = int(_MARGIN * self.k)
-        top = np.argsort(-counts, kind="stable")[:place]
-        both = held.profiles(top).pairs
-        ranked = np.sort(np.concatenate([counts, both[np.triu_indices(len(top), 1)]]))[::-1]
-        return int(ranked[place - 1]) if place <= len(ranked) else 0
+    def rank(self, counts: IntArray, transactions: Transactions) -> int:
+        """The support of rank 1.2 k among all sets of one or two items. Exact and private."""
+        rank_position = int(_MARGIN * self.k)
+        top = np.argsort(-counts, kind="stable")[:rank_position]
+        pairs = transactions.profiles(top).pairs
+        ranked = np.sort(np.concatenate([counts, pairs[np.triu_indices(len(top), 1)]]))[::-1]
+        return int(ranked[rank_position - 1]) if rank_position <= len(ranked) else 0
 
     def number(self, counts: IntArray, level: int, entropy: Entropy) -> int:
-        """How many items matter: those that have at least a level, by a choice."""
-        missed = self.missed(counts, level)
-        apart = self.unit.max_rows * (2 if self.unit.relation is Neighbours.REPLACE_ONE else 1)
-        choice = Exponential(
-            epsilon=self.spending.choice_epsilon(_NUMBER),
-            candidates=len(missed),
-            sensitivity=Fraction(apart),
+        """Choose the number of items that are at least as frequent as `level`."""
+        distances = self.rank_distances(counts, level)
+        sensitivity = self.unit.max_rows * (
+            2 if self.unit.relation is Neighbours.REPLACE_ONE else 1
         )
-        return 1 + int(choice.sample(-missed, entropy))
+        choice = Exponential(
+            epsilon=self.spending.choice_epsilon(_NUMBER_SHARE),
+            candidates=len(distances),
+            sensitivity=Fraction(sensitivity),
+        )
+        return 1 + int(choice.sample(-distances, entropy))
 
-    def missed(self, counts: IntArray, level: int) -> IntArray:
-        """For each number of items, how far its last is below the level, or the next one above."""
+    def rank_distances(self, counts: IntArray, level: int) -> IntArray:
+        """For each number of items: how far its last item is below the level, or the next above.
+
+        This distance is 0 for the right number, and its negative is the score of the choice.
+        """
         ranked = np.append(np.sort(counts)[::-1], 0)[: self.k + 1]
-        missed: IntArray = np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
-        return missed
+        distances: IntArray = np.maximum(level - ranked[:-1], ranked[1:] - level).clip(min=0)
+        return distances
 
     def choices(self, counts: IntArray, number: int, share: Fraction, entropy: Entropy) -> IntArray:
-        """The places of so many counts, each by a choice among those that are left."""
-        left = np.arange(len(counts))
+        """Choose positions of large counts, one after the other without replacement."""
+        remaining = np.arange(len(counts))
         chosen = np.zeros(number, dtype=np.int64)
-        for place in range(number):
-            choice = self._choice(len(left), share / number)
-            taken = int(choice.sample(counts[left], entropy))
-            chosen[place] = left[taken]
-            left = np.delete(left, taken)
+        for step in range(number):
+            choice = self._choice(len(remaining), share / number)
+            index = int(choice.sample(counts[remaining], entropy))
+            chosen[step] = remaining[index]
+            remaining = np.delete(remaining, index)
         return chosen
 
     def _choice(self, candidates: int, share: Fraction) -> Exponential:
@@ -403,29 +423,29 @@ class PrivBasis:
         )
 
     def plan(self, items: int, pairs: Sequence[tuple[int, int]]) -> list[IntArray]:
-        """The bases: one of all items where they are few."""
+        """The bases: a single one if there are few items."""
         if items <= _ONE_BASE:
             return [np.arange(items)]
         return bases(items, pairs, 2 if self.spending.epsilon is not None else 1)
 
-    def noise(self, many: int, share: Fraction) -> Noise:
-        """The noise on all bins of so many bases."""
-        one = count_sensitivity(self.unit, grouped=True)
+    def noise(self, base_count: int, share: Fraction) -> Noise:
+        """The noise on all bins of `base_count` bases."""
+        single = count_sensitivity(self.unit, grouped=True)
         return self.spending.noise(
-            Sensitivity(l1=many * one.l1, l2_squared=many * one.l2_squared), share
+            Sensitivity(l1=base_count * single.l1, l2_squared=base_count * single.l2_squared), share
         )
 
 
-def pairs_wanted(k: int, items: int) -> int:
-    """How many pairs are chosen among so many items, where these are not one base."""
+def pair_count(k: int, items: int) -> int:
+    """The number of pairs to choose: 1.2 k less the items, damped by sqrt(items / missing)."""
     if items <= _ONE_BASE:
         return 0
-    left = max(int(_MARGIN * k) - items, 0)
-    damped = left if left <= items else isqrt(left * items)
+    missing = max(int(_MARGIN * k) - items, 0)
+    damped = missing if missing <= items else isqrt(missing * items)
     return min(damped, comb(items, 2))
 
 
 def likely_pairs(items: int, number: int) -> list[tuple[int, int]]:
-    """The most frequent pairs of items of which the r-th is 1 / r as frequent, by themselves."""
-    every = combinations(range(items), 2)
-    return sorted(every, key=lambda pair: ((pair[0] + 1) * (pair[1] + 1), pair))[:number]
+    """The likeliest pairs under Zipf's law and independence: the r-th item has frequency 1 / r."""
+    pairs = combinations(range(items), 2)
+    return sorted(pairs, key=lambda pair: ((pair[0] + 1) * (pair[1] + 1), pair))[:number]

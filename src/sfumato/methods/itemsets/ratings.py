@@ -1,4 +1,4 @@
-"""Ratings of items: how many people rated each, and how on average.
+"""Counts and mean ratings of items.
 
 Decision `itemsets`.
 """
@@ -16,7 +16,7 @@ from sfumato.data.counting.axes import Grid, declared
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.unit import Neighbours, Sensitivity
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
 from sfumato.methods.itemsets.counts import key_noise, payments
 from sfumato.privacy.accounting.events import Composed
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.arrays import FloatArray, IntArray
-    from sfumato.methods.itemsets.baskets import HeldItems
+    from sfumato.methods.itemsets.baskets import BoundedItems
     from sfumato.methods.itemsets.counts import KeyNoise
     from sfumato.methods.publish.request import FormRequest, FormRows
     from sfumato.privacy.accounting.events import Event
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
 
 MOST_POINTS = 1 << 24
-"""The most points of a scale. A sum of ratings is at most rows x points, so that it would leave 64
-bits from 2^39 rows on, a thousand times more than fit any memory."""
+"""The most points of a scale. A sum of ratings is at most rows x points, so that 64 bits suffice
+for 2^39 rows, far more than fit in memory."""
 
 _COUNTS = Fraction(1, 2)
-"""The share of the price for how many rated; the rest is for how."""
+"""The share of the price for counts; the rest is for sums of ratings."""
 
 
 @dataclass(frozen=True)
 class RatingScale:
-    """The declared grid of ratings: `last` + 1 of them, from the lowest on."""
+    """The declared grid of ratings: `last` + 1 points from the lowest on."""
 
     grid: Grid
 
     @classmethod
     def of(cls, request: FormRequest, column: str, *, most: int = MOST_POINTS) -> RatingScale:
-        """The grid of a column, which must have declared bounds and at most so many points."""
+        """The grid of a column; refused without declared bounds or with more than `most` points."""
         axis = declared(request.schema.column(column))
         if not isinstance(axis, Grid):
             raise ParameterError(
@@ -71,37 +71,40 @@ class RatingScale:
 
     @property
     def step(self) -> float:
-        """How far apart two ratings are."""
+        """The distance between neighbouring ratings."""
         return float(self.grid.bounds.grid_step or 1)
 
     @property
     def last(self) -> int:
-        """The number of the highest rating; the lowest has 0."""
+        """The number of the highest rating; the lowest has number 0."""
         return self.grid.points - 1
 
     def sums(self, facts: ItemFacts) -> Sensitivity:
-        """How far a person moves the sums of all items, each counted from the scale's middle.
+        """The sensitivity of the sums of all items, in half steps from the middle of the scale.
 
-        Each of m items moves by at most `last`; replaced, by twice that where both have it.
+        A rating is 2 code - last, from -last to last. Each of m items moves by at most `last`, and
+        by twice that if people are replaced and both have the item.
         """
         replaced = 2 if facts.unit.relation is Neighbours.REPLACE_ONE else 1
-        most, reach = facts.most, Fraction(replaced * max(self.last, 1))
-        return Sensitivity(l1=most * reach, l2_squared=most * reach**2)
+        items, reach = facts.items_per_person, Fraction(replaced * max(self.last, 1))
+        return Sensitivity(l1=items * reach, l2_squared=items * reach**2)
 
     def codes(self, values: pa.ChunkedArray) -> IntArray:
-        """Numbers of points as the engine found them; what is not a number is the lowest."""
+        """The grid points of ratings from the engine; a missing rating counts as the lowest."""
         return np.asarray(values.fill_null(0).to_numpy(), dtype=np.int64)
 
     def values(self, codes: FloatArray) -> FloatArray:
-        """Places on the grid as ratings; averages may lie between two."""
+        """Points of the grid as ratings; means may lie between two points."""
         return self.low + self.step * np.clip(codes, 0, self.last)
 
 
-def rated(held: HeldItems, scale: RatingScale, column: str) -> tuple[IntArray, IntArray]:
-    """Each pair of a person and an item once, as item and rating: of several the highest counts."""
-    codes = scale.codes(held.rows.column(column))
-    order = np.lexsort((-codes, held.items, held.people))
-    people, items = held.people[order], held.items[order]
+def deduplicated_ratings(
+    bounded: BoundedItems, scale: RatingScale, column: str
+) -> tuple[IntArray, IntArray]:
+    """Items and ratings, one for each pair of a person and an item: the highest of several."""
+    codes = scale.codes(bounded.rows.column(column))
+    order = np.lexsort((-codes, bounded.items, bounded.people))
+    people, items = bounded.people[order], bounded.items[order]
     first = np.ones(len(order), dtype=bool)
     first[1:] = (people[1:] != people[:-1]) | (items[1:] != items[:-1])
     return items[first], codes[order][first]
@@ -109,14 +112,14 @@ def rated(held: HeldItems, scale: RatingScale, column: str) -> tuple[IntArray, I
 
 @dataclass(frozen=True)
 class RatingMeans:
-    """Count who rated each item and add up their ratings, both with noise; give the averages.
+    """Count the ratings of each item and sum them, both with noise; release means.
 
-    *Guarantee*: the price in full: half for the counts, with delta where items are not public, half
+    *Guarantee*: the price in full: half for the counts, with delta if items are not public, half
     for the sums.
     *Sensitivity*: m items a person; counts move by m, sums by m times half of the scale, because
-    they are taken from its middle (L1); twice that where people are replaced.
-    *Error*: a mean of n ratings is off by about `sum` / n, and draws nearer to the middle of the
-    scale where noise has made a count too large.
+    they are relative to its middle (L1); twice that where people are replaced.
+    *Error*: the error of a mean of n ratings is about `sum` / n; the mean is biased towards the
+    middle of the scale if noise made a count too large.
     *Edges*: a noisy count below 1 gives the middle of the scale; means are kept within it.
     *Reference*: McSherry & Mironov 2009, section 3.1; see `KeyNoise` for items that are private.
     """
@@ -135,15 +138,15 @@ class RatingMeans:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How many items of a person count."""
-        return {"items": self.facts.most, "public": self.keys.threshold is None}
+        """The most items of a person, and whether items are public."""
+        return {"items": self.facts.items_per_person, "public": self.keys.threshold is None}
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far counts are off, and sums of ratings."""
+        """The noise of counts and of sums of ratings."""
         half = self.scale.step / 2
         sums = {"sd": self.sums.stddev * half, "bound95": self.sums.bound(0.05) * half}
-        return {**self.keys.told, "sum": sums}
+        return {**self.keys.error, "sum": sums}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -153,17 +156,17 @@ class RatingMeans:
         return {"ratings": self._table(empty, np.zeros(0, dtype=np.int64), np.zeros(0))}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Each item with its noisy count and mean."""
+        """Count and sum ratings with noise; the table has a count and a mean for each item."""
         assert self.facts.form.rating is not None
-        held = held_items(self.facts, rows, ratings=self.scale.grid)
-        items, codes = rated(held, self.scale, self.facts.form.rating)
-        counts = np.bincount(items, minlength=len(held.values))
-        sums = np.zeros(len(held.values), dtype=np.int64)
+        bounded = read_items(self.facts, rows, ratings=self.scale.grid)
+        items, codes = deduplicated_ratings(bounded, self.scale, self.facts.form.rating)
+        counts = np.bincount(items, minlength=len(bounded.values))
+        sums = np.zeros(len(bounded.values), dtype=np.int64)
         np.add.at(sums, items, 2 * codes - self.scale.last)
-        places, noisy = self.keys.sample(counts, entropy)
-        added = self.sums.steps(sums[places], entropy)
-        means = self.scale.values((added / np.maximum(noisy, 1) + self.scale.last) / 2)
-        return {"ratings": self._table(held.values.take(pa.array(places)), noisy, means)}
+        positions, noisy = self.keys.sample(counts, entropy)
+        noisy_sums = self.sums.steps(sums[positions], entropy)
+        means = self.scale.values((noisy_sums / np.maximum(noisy, 1) + self.scale.last) / 2)
+        return {"ratings": self._table(bounded.values.take(pa.array(positions)), noisy, means)}
 
     def _table(self, items: pa.Array, counts: IntArray, means: FloatArray) -> pa.Table:
         names = [self.facts.form.item, "count", "mean"]
@@ -171,7 +174,7 @@ class RatingMeans:
 
 
 def prepare(request: FormRequest) -> RatingMeans:
-    """Counts and means of ratings, from public facts alone."""
+    """Plan counts and means of ratings, from public facts."""
     facts = ItemFacts.of(request)
     if facts.form.rating is None:
         raise ParameterError(
@@ -180,14 +183,14 @@ def prepare(request: FormRequest) -> RatingMeans:
             "its items, or publish as 'items'.",
         )
     scale = RatingScale.of(request, facts.form.rating)
-    size = scale.sums(facts)
-    found = [
+    sensitivity = scale.sums(facts)
+    candidates = [
         RatingMeans(
             facts,
             scale,
-            key_noise(one, facts.unit, groups=facts.most, share=_COUNTS),
-            one.spending.noise(size, 1 - _COUNTS),
+            key_noise(payment, facts.unit, groups=facts.items_per_person, share=_COUNTS),
+            payment.spending.noise(sensitivity, 1 - _COUNTS),
         )
-        for one in payments(request, public=facts.values is not None)
+        for payment in payments(request, public=facts.values is not None)
     ]
-    return min(found, key=lambda one: one.keys.reach)
+    return min(candidates, key=lambda candidate: candidate.keys.detection_bound)

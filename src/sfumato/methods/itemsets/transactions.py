@@ -1,8 +1,8 @@
-"""Who has which of some items at once, counted where the data lies.
+"""Transactions: sets of items, counted by pattern where the data lies.
 
-A person, or a row, is one *transaction*: the set of all items that it has. Of some items, a
-transaction is a pattern of bits, and what comes here is how many have each pattern. So the work
-and the answer do not grow with how many rows a person has, and nobody's rows have to be cut.
+A person, or a row, is one *transaction*: the set of all its items. Restricted to selected items, a
+transaction is a pattern of bits, and the engine counts the transactions of each pattern. So work
+and result do not grow with the rows of one person, and no person's rows have to be sampled.
 
 Decision `itemsets`.
 """
@@ -28,97 +28,98 @@ if TYPE_CHECKING:
 
 
 _BITS = 60
-"""So many items share a number of 64 bits, far from its sign."""
+"""The items per 64-bit integer, away from its sign bit."""
 _BLOCK = 1 << 16
-_PERSON, _MARK, _MANY = "sf_person", "sf_mark", "sf_many"
+"""Patterns that are multiplied at a time, to bound memory."""
+_PERSON, _MARK, _COUNT = "sf_person", "sf_mark", "sf_count"
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Patterns of some items, and how many transactions have each."""
+    """Patterns of selected items, and the number of transactions with each pattern."""
 
     marks: BoolArray
-    """(patterns, items): which items each pattern has."""
+    """(patterns, items): whether a pattern contains an item."""
     counts: IntArray
 
     @property
     def pairs(self) -> IntArray:
-        """How many have both of any two items, those of one item on the diagonal."""
+        """How many transactions have both of two items; single items on the diagonal."""
         items = self.marks.shape[1]
-        both = np.zeros((items, items), dtype=np.int64)
+        pair_counts = np.zeros((items, items), dtype=np.int64)
         for start in range(0, len(self.counts), _BLOCK):
-            # Whole numbers below 2^53 are added without rounding, in whatever order.
-            part = self.marks[start : start + _BLOCK].astype(np.float64)
-            weighted = part * self.counts[start : start + _BLOCK, None]
-            both += (weighted.T @ part).astype(np.int64)
-        return both
+            # Floats use BLAS; sums of integers below 2^53 are exact in any order.
+            marks = self.marks[start : start + _BLOCK].astype(np.float64)
+            weighted = marks * self.counts[start : start + _BLOCK, None]
+            pair_counts += (weighted.T @ marks).astype(np.int64)
+        return pair_counts
 
-    def bins(self, places: IntArray) -> IntArray:
-        """How many have each set of the items at some places: bit i stands for the i-th of them."""
-        codes = self.marks[:, places] @ (np.int64(1) << np.arange(len(places), dtype=np.int64))
-        counted = np.bincount(codes, self.counts, minlength=1 << len(places))
+    def bins(self, items: IntArray) -> IntArray:
+        """How many have each exact subset of `items`; bit i of a bin's number is the i-th item."""
+        codes = self.marks[:, items] @ (np.int64(1) << np.arange(len(items), dtype=np.int64))
+        counted = np.bincount(codes, self.counts, minlength=1 << len(items))
         return counted.astype(np.int64)
 
 
 class Transactions(Protocol):
-    """Sets of items, of which a person has one or a bounded number."""
+    """Sets of items; a person has one of them, or a bounded number."""
 
     def counts(self) -> IntArray:
-        """How many have each of the items that may be chosen."""
+        """The number of transactions with each candidate item. Exact and private."""
         ...
 
     def profiles(self, items: IntArray) -> Profiles:
-        """How many have which of some of these items, by their places."""
+        """The patterns of some candidates, given by position. Exact and private."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class PersonSets:
-    """All that each person has, however much: one transaction a person."""
+    """One transaction for each person, with all items of the person."""
 
     facts: ItemFacts
     data: Dataset
     values: pa.Array
-    """The items that may be chosen: public, or told of already."""
+    """The candidate items: public, or released already."""
 
     def counts(self) -> IntArray:
-        """How many people have each item."""
+        """The number of people with each item."""
         person, item = self._columns
         people = exp.Count(this=exp.Distinct(expressions=[person]))
-        query = self._rows(item, exp.alias_(_integer(people), _MANY)).group_by(item.copy())
-        found = self.data.engine.run(query)
-        names = found.column(self.facts.form.item).combine_chunks()
-        places = pc.index_in(names.cast(self.values.type), self.values)
-        known = pc.is_valid(places).to_numpy(zero_copy_only=False)
+        query = self._rows(item, exp.alias_(_integer(people), _COUNT)).group_by(item.copy())
+        answer = self.data.engine.run(query)
+        names = answer.column(self.facts.form.item).combine_chunks()
+        positions = pc.index_in(names.cast(self.values.type), self.values)
+        is_candidate = pc.is_valid(positions).to_numpy(zero_copy_only=False)
         counted = np.zeros(len(self.values), dtype=np.int64)
-        many = found.column(_MANY).to_numpy()
-        counted[places.drop_null().to_numpy()] = many[known]
+        people_counts = answer.column(_COUNT).to_numpy()
+        counted[positions.drop_null().to_numpy()] = people_counts[is_candidate]
         return counted
 
     def profiles(self, items: IntArray) -> Profiles:
-        """How many people have which of some items."""
+        """The number of people with each pattern of some items."""
         person, item = self._columns
-        named = self.values.take(items).to_pylist()
-        parts = [named[start : start + _BITS] for start in range(0, len(named), _BITS)] or [[]]
-        marks = [f"{_MARK}_{place}" for place in range(len(parts))]
-        used = [
-            exp.alias_(exp.BitwiseOrAgg(this=_bit(item, part)), mark)
-            for part, mark in zip(parts, marks, strict=True)
+        values = self.values.take(items).to_pylist()
+        blocks = [values[start : start + _BITS] for start in range(0, len(values), _BITS)] or [[]]
+        marks = [f"{_MARK}_{index}" for index in range(len(blocks))]
+        masks = [
+            exp.alias_(exp.BitwiseOrAgg(this=_bit(item, block)), mark)
+            for block, mark in zip(blocks, marks, strict=True)
         ]
-        by_person = self._rows(exp.alias_(person, _PERSON), *used).group_by(person.copy())
+        by_person = self._rows(exp.alias_(person, _PERSON), *masks).group_by(person.copy())
         query = (
             exp.select(
-                *map(exp.column, marks), exp.alias_(_integer(exp.Count(this=exp.Star())), _MANY)
+                *map(exp.column, marks), exp.alias_(_integer(exp.Count(this=exp.Star())), _COUNT)
             )
             .from_(by_person.subquery("sf_people"))
             .group_by(*map(exp.column, marks))
         )
-        found = self.data.engine.run(query)
+        answer = self.data.engine.run(query)
         bits = [
-            found.column(mark).to_numpy()[:, None] >> np.arange(len(part)) & 1
-            for mark, part in zip(marks, parts, strict=True)
+            answer.column(mark).to_numpy()[:, None] >> np.arange(len(block)) & 1
+            for mark, block in zip(marks, blocks, strict=True)
         ]
-        counted = found.column(_MANY).to_numpy().astype(np.int64)
+        counted = answer.column(_COUNT).to_numpy().astype(np.int64)
         return Profiles(np.concatenate(bits, axis=1).astype(bool), counted)
 
     @property
@@ -127,43 +128,45 @@ class PersonSets:
         return exp.column(facts.unit.column, quoted=True), exp.column(facts.form.item, quoted=True)
 
     def _rows(self, *selected: exp.Expr) -> exp.Select:
-        """Of rows that have both a person and an item."""
-        there = [one.is_(exp.Null()).not_() for one in self._columns]
-        return exp.select(*selected).from_(self.data.table.copy()).where(*there)
+        """A query over the rows that have both a person and an item."""
+        present = [column.is_(exp.Null()).not_() for column in self._columns]
+        return exp.select(*selected).from_(self.data.table.copy()).where(*present)
 
 
 @dataclass(frozen=True, eq=False)
 class RowSets:
-    """Rows of coded columns: each row has the items that are values of it."""
+    """One transaction for each row of coded columns; its items are its values."""
 
     codes: Sequence[NDArray[np.integer]]
     """The codes of each column, by combination."""
-    many: IntArray
-    """How many rows have each combination."""
+    row_counts: IntArray
+    """The number of rows with each combination."""
     items: Sequence[tuple[int, int]]
-    """What an item is: a column by its place, and a code."""
+    """An item is a column, by its position, and a code."""
 
     def counts(self) -> IntArray:
-        """How many rows have each item."""
-        held = [self.many[self.codes[place] == code].sum() for place, code in self.items]
-        return np.array(held, dtype=np.int64)
+        """The number of rows with each item."""
+        row_counts = [
+            self.row_counts[self.codes[column] == code].sum() for column, code in self.items
+        ]
+        return np.array(row_counts, dtype=np.int64)
 
     def profiles(self, items: IntArray) -> Profiles:
-        """How many rows have which of some items."""
-        marks = np.zeros((len(self.many), len(items)), dtype=bool)
-        for column, item in enumerate(items.tolist()):
-            place, code = self.items[item]
-            marks[:, column] = self.codes[place] == code
-        return Profiles(marks, self.many)
+        """The number of rows with each pattern of some items."""
+        marks = np.zeros((len(self.row_counts), len(items)), dtype=bool)
+        for position, item in enumerate(items.tolist()):
+            code_column, code = self.items[item]
+            marks[:, position] = self.codes[code_column] == code
+        return Profiles(marks, self.row_counts)
 
 
-def _bit(item: exp.Expr, named: list[Any]) -> exp.Expr:
-    """The bit of an item among those named; none of another."""
-    found = exp.Case()
-    for place, value in enumerate(named):
-        found = found.when(item.copy().eq(exp.convert(value)), _integer(exp.convert(1 << place)))
-    nothing = _integer(exp.convert(0))
-    return found.else_(nothing) if named else nothing
+def _bit(item: exp.Expr, values: list[Any]) -> exp.Expr:
+    """The SQL of an item's bit among `values`; 0 for another item."""
+    case = exp.Case()
+    for position, value in enumerate(values):
+        case = case.when(item.copy().eq(exp.convert(value)), _integer(exp.convert(1 << position)))
+    zero = _integer(exp.convert(0))
+    return case.else_(zero) if values else zero
 
 
 def _integer(value: exp.Expr) -> exp.Expr:

@@ -20,7 +20,7 @@ from sfumato.data.schema.unit import Entity
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets import ratings
 from sfumato.methods.itemsets import synthesize as baskets
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
 from sfumato.methods.method import Dataset, KindPlan
 from sfumato.methods.publish.catalogue import KINDS
 from sfumato.methods.publish.request import FormRequest, FormRows
@@ -52,7 +52,7 @@ def asked(columns: tuple[Column, ...], form: Form, unit: Entity) -> FormRequest:
     )
 
 
-def rated(kind: Kind, bounds: Bounds) -> FormRequest:
+def deduplicated_ratings(kind: Kind, bounds: Bounds) -> FormRequest:
     columns = (
         Column("who", Kind.INTEGER, nullable=False),
         Column("item", Kind.TEXT),
@@ -73,7 +73,7 @@ def run(engine: Engine, request: FormRequest, kind: str, method: Any) -> None:
 @pytest.mark.parametrize("kind", STARS)
 def test_F29_ratings_of_any_size_are_moved_onto_the_scale(open_engine: Open, kind: Kind) -> None:
     bounds, stored, cells = STARS[kind]
-    request = rated(kind, bounds)
+    request = deduplicated_ratings(kind, bounds)
     table = pa.table(
         {
             "who": pa.array(range(len(cells) + 1), pa.int64()),
@@ -84,8 +84,8 @@ def test_F29_ratings_of_any_size_are_moved_onto_the_scale(open_engine: Open, kin
     engine = open_engine(table)
     scale = ratings.RatingScale.of(request, "stars")
     rows = FormRows(dataset(engine, request), "s")
-    held = held_items(ItemFacts.of(request), rows, ratings=scale.grid)
-    _, codes = ratings.rated(held, scale, "stars")
+    held = read_items(ItemFacts.of(request), rows, ratings=scale.grid)
+    _, codes = ratings.deduplicated_ratings(held, scale, "stars")
     inside = np.clip(np.nan_to_num(np.array([*cells, 3], dtype=np.float64), nan=1), 1, 5)
     expected = np.rint((inside - scale.low) / scale.step).astype(int)
     assert sorted(codes.tolist()) == sorted(expected.tolist())
@@ -125,14 +125,14 @@ def test_F29_places_and_times_of_any_size_are_read(open_engine: Open, kind: Kind
 def test_F21_a_scale_whose_sums_could_wrap_is_refused_in_planning() -> None:
     """At 2^62 points three ratings leave 64 bits; what is allowed cannot with any memory."""
     with pytest.raises(ParameterError) as caught:
-        ratings.prepare(rated(Kind.INTEGER, Bounds(0, 2**62 - 2)))
+        ratings.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, 2**62 - 2)))
     assert caught.value.code == "domain_too_large"
-    widest = ratings.prepare(rated(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1)))
+    widest = ratings.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1)))
     assert widest.scale.last * 2**38 < 2**63
 
 
 def test_F21_sums_of_the_widest_scale_are_exact(duckdb_engine: Open) -> None:
-    request = rated(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1))
+    request = deduplicated_ratings(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1))
     people = 2_000
     table = pa.table(
         {
@@ -150,9 +150,9 @@ def test_F21_sums_of_the_widest_scale_are_exact(duckdb_engine: Open) -> None:
 def test_baskets_refuse_a_wide_scale_in_planning(duckdb_engine: Open) -> None:
     """Wider ones failed after the charge: the tilt of the ratings was no float any more."""
     with pytest.raises(ParameterError) as caught:
-        baskets.prepare(rated(Kind.INTEGER, Bounds(0, 2**20)))
+        baskets.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, 2**20)))
     assert caught.value.code == "domain_too_large"
-    request = rated(Kind.INTEGER, Bounds(0, baskets.MOST_RATINGS - 1))
+    request = deduplicated_ratings(Kind.INTEGER, Bounds(0, baskets.MOST_RATINGS - 1))
     people = 300
     stars = pa.array([0, baskets.MOST_RATINGS - 1] * (people // 2), pa.int64())
     table = pa.table(

@@ -28,7 +28,7 @@ def test_supports_are_those_of_counting_every_set(
     monkeypatch.setattr(module, "_BLOCK", 50)
     listed = drawn(size)
     counted = Counter(one for basket in listed for one in combinations(basket, size))
-    sets, counts = Baskets.listed(listed, 9).supports(size)
+    sets, counts = Baskets.from_lists(listed, 9).supports(size)
     found = {tuple(one): many for one, many in zip(sets.tolist(), counts.tolist(), strict=True)}
     assert found == dict(counted)
 
@@ -39,14 +39,14 @@ def test_a_pair_that_comes_twice_is_one() -> None:
 
 
 def test_a_part_keeps_the_baskets_of_its_owners() -> None:
-    found = Baskets.listed([[0], [1, 2], [], [2]], 3).part(np.array([3, 1]))
+    found = Baskets.from_lists([[0], [1, 2], [], [2]], 3).of_owners(np.array([3, 1]))
     assert found.owners.tolist() == [0, 1, 1]
     assert found.items.tolist() == [2, 1, 2]
 
 
 def test_too_many_sets_are_refused_before_they_are_written_out() -> None:
     with pytest.raises(ParameterError, match="smaller m") as caught:
-        Baskets.listed([list(range(60))], 60).supports(5, most=1000)
+        Baskets.from_lists([list(range(60))], 60).supports(5, most=1000)
     assert caught.value.code == "problem_too_large"
 
 
@@ -55,7 +55,7 @@ def test_F21_sets_of_many_kinds_of_items_are_told_apart() -> None:
     kinds = 100_000
     lists = [[0, 1, 2, kinds - 1], [1, 2, 3, 4, kinds - 1], [*range(kinds - 6, kinds)]]
     for size in (3, 4):
-        sets, counts = Baskets.listed([*lists, lists[1]], kinds).supports(size)
+        sets, counts = Baskets.from_lists([*lists, lists[1]], kinds).supports(size)
         found = dict(zip(map(tuple, sets.tolist()), counts.tolist(), strict=True))
         expected = Counter(
             one for basket in [*lists, lists[1]] for one in combinations(sorted(basket), size)

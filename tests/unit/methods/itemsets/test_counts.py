@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
 from sfumato.methods.itemsets.counts import (
     _all_sets,
     _ranks,
@@ -80,7 +80,7 @@ def moved(
     """How far all counts move, added up, when a person leaves."""
 
     def counted(kept: list[list[str]]) -> Counter[tuple[str, ...]]:
-        held = held_items(ItemFacts.of(request), make_rows(request, kept))
+        held = read_items(ItemFacts.of(request), make_rows(request, kept))
         sets, counts = held.baskets.supports(size)
         names = [tuple(held.values[int(one)].as_py() for one in row) for row in sets]
         return Counter(dict(zip(names, counts.tolist(), strict=True)))
@@ -135,4 +135,4 @@ def test_gaussian_noise_is_taken_where_it_is_less(make_request: MakeRequest) -> 
     plain = make_request(max_rows=60, values=tuple("ab"), epsilon=1)
     paid = make_request(max_rows=60, values=tuple("ab"), epsilon=1, delta=0.00001)
     assert prepare(paid).keys.noise.stddev < prepare(plain).keys.noise.stddev / 2
-    assert np.isfinite(prepare(paid).keys.reach)
+    assert np.isfinite(prepare(paid).keys.detection_bound)

@@ -13,7 +13,7 @@ from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
 from sfumato.methods.itemsets.baskets import ItemFacts
 from sfumato.methods.itemsets.frequent import prepare
-from sfumato.methods.itemsets.privbasis import NoisySupports, likely_pairs, pairs_wanted
+from sfumato.methods.itemsets.privbasis import NoisySupports, likely_pairs, pair_count
 from sfumato.methods.itemsets.transactions import PersonSets
 from sfumato.privacy.mechanisms.spending import Spending
 from sfumato.testing.entropy import SeededEntropy
@@ -124,8 +124,8 @@ def test_a_delta_is_used_where_all_errors_together_become_less(make_request: Mak
 def test_expected_noise_is_that_of_bases(make_request: MakeRequest, k: int) -> None:
     """The part of bins, by the closed form, is that which supports tell of the same bases."""
     basis = prepare(make_request(values=[f"p{one}" for one in range(k)], epsilon=1), k=k).basis
-    shares = basis.shares(k, pairs_wanted(k, k))
-    plan = basis.plan(k, likely_pairs(k, pairs_wanted(k, k)))
+    shares = basis.shares(k, pair_count(k, k))
+    plan = basis.plan(k, likely_pairs(k, pair_count(k, k)))
     noise = basis.noise(len(plan), shares["bins"])
     empty = [np.zeros(1 << len(one), dtype=np.int64) for one in plan]
     supports = NoisySupports(plan, empty, noise.variance)

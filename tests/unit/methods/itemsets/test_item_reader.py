@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
 
 if TYPE_CHECKING:
     from tests.unit.methods.itemsets.conftest import MakeRequest, MakeRows
@@ -20,8 +20,8 @@ def test_no_more_different_items_of_a_person_are_kept_than_count(
 ) -> None:
     request = make_request(max_rows=2)
     facts = ItemFacts.of(request)
-    held = held_items(facts, make_rows(request, [list("aaabcdefg"), ["a"]]))
-    assert max(held.baskets.sizes) <= facts.most == 2
+    held = read_items(facts, make_rows(request, [list("aaabcdefg"), ["a"]]))
+    assert max(held.baskets.sizes) <= facts.items_per_person == 2
 
 
 def test_what_is_kept_of_a_person_is_not_changed_by_others_or_the_order_of_rows(
@@ -30,7 +30,7 @@ def test_what_is_kept_of_a_person_is_not_changed_by_others_or_the_order_of_rows(
     request = make_request(max_rows=2)
 
     def kept(baskets: list[list[str]]) -> set[str]:
-        held = held_items(ItemFacts.of(request), make_rows(request, baskets))
+        held = read_items(ItemFacts.of(request), make_rows(request, baskets))
         return {
             held.values[int(i)].as_py() for i in held.items[held.rows["basket"].to_numpy() == 0]
         }
@@ -47,7 +47,7 @@ def test_items_that_are_not_declared_are_left_out(
     make_request: MakeRequest, make_rows: MakeRows
 ) -> None:
     request = make_request(values=("b", "a"))
-    held = held_items(ItemFacts.of(request), make_rows(request, [["a", "z"], ["z"]]))
+    held = read_items(ItemFacts.of(request), make_rows(request, [["a", "z"], ["z"]]))
     assert held.values.to_pylist() == ["b", "a"]
     assert held.items.tolist() == [1]
 

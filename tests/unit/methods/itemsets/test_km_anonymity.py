@@ -12,7 +12,7 @@ from sfumato.methods.itemsets.km_anonymity import (
     LEFT_OUT,
     ItemTree,
     Recoded,
-    _risen,
+    _after_rise,
     global_recoding,
     local_recoding,
     violations,
@@ -56,7 +56,7 @@ def fits_few(baskets: list[list[int]], found: Recoded, k: int, m: int) -> list[t
 def test_whoever_knows_m_items_finds_none_or_k(search, suppress, k, m) -> None:  # type: ignore[no-untyped-def]
     for seed in range(6):
         listed = drawn(seed)
-        found = search(Baskets.listed(listed, 8), TREE, k, m, suppress=suppress)
+        found = search(Baskets.from_lists(listed, 8), TREE, k, m, suppress=suppress)
         assert found.left_out <= suppress
         assert violations(found.baskets, k, m) is None
         assert fits_few(listed, found, k, m) == []
@@ -65,7 +65,7 @@ def test_whoever_knows_m_items_finds_none_or_k(search, suppress, k, m) -> None: 
 def test_rare_sets_are_those_of_brute_force_at_m_2() -> None:
     for seed in range(10):
         listed = drawn(seed, owners=25)
-        baskets = Baskets.listed(listed, 8)
+        baskets = Baskets.from_lists(listed, 8)
         by_size = [
             {
                 one: many
@@ -101,11 +101,11 @@ def all_cuts() -> list[np.ndarray]:
 def test_the_search_loses_little_more_than_the_best_of_all_cuts() -> None:
     ratios = []
     for seed in range(20):
-        baskets = Baskets.listed(drawn(seed), 8)
+        baskets = Baskets.from_lists(drawn(seed), 8)
         best = min(
             float(TREE.losses[cut[baskets.items]].mean())
             for cut in all_cuts()
-            if violations(baskets.renamed(cut, TREE.groups), 4, 2) is None
+            if violations(baskets.recoded(cut, TREE.groups), 4, 2) is None
         )
         found = global_recoding(baskets, TREE, 4, 2).loss
         assert found >= best - 1e-12
@@ -121,12 +121,12 @@ def test_a_group_of_one_group_alone_is_that_group() -> None:
 
 def test_fewer_baskets_than_k_cannot_hide_one() -> None:
     with pytest.raises(CriterionError, match="Lower k="):
-        global_recoding(Baskets.listed([[0], [1], []], 8), TREE, 3, 2)
+        global_recoding(Baskets.from_lists([[0], [1], []], 8), TREE, 3, 2)
 
 
 def test_local_recoding_loses_no_more_than_global() -> None:
     for seed in range(5):
-        baskets = Baskets.listed(drawn(seed, owners=200), 8)
+        baskets = Baskets.from_lists(drawn(seed, owners=200), 8)
         assert local_recoding(baskets, TREE, 4, 2).loss <= global_recoding(baskets, TREE, 4, 2).loss
 
 
@@ -139,11 +139,17 @@ def test_sets_after_a_rise_are_those_of_counting_all_anew(size: int, seed: int) 
     baskets = Baskets.of(owners, items, 30, 12)
     became = np.arange(12)
     became[[0, 1]], became[2], became[[4, 5]] = 9, 3, LEFT_OUT
-    now, sets, counts = _risen(baskets, became, *baskets.used(size))
+    now, sets, counts = _after_rise(baskets, became, *baskets.occurring_supports(size))
     left = became[baskets.items] != LEFT_OUT
     anew = Baskets.of(baskets.owners[left], became[baskets.items][left], 30, 12)
     assert (now.owners == anew.owners).all()
     assert (now.items == anew.items).all()
-    expected = dict(zip(map(tuple, anew.used(size)[0].tolist()), anew.used(size)[1], strict=True))
+    expected = dict(
+        zip(
+            map(tuple, anew.occurring_supports(size)[0].tolist()),
+            anew.occurring_supports(size)[1],
+            strict=True,
+        )
+    )
     assert dict(zip(map(tuple, sets.tolist()), counts.tolist(), strict=True)) == expected
     assert len(sets) == len(expected)

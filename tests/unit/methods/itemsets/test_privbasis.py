@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.data.schema.unit import Entity, Neighbours
-from sfumato.methods.itemsets.privbasis import PrivBasis, pairs_wanted
+from sfumato.methods.itemsets.privbasis import PrivBasis, pair_count
 from sfumato.methods.itemsets.transactions import RowSets
 from sfumato.privacy.accounting.events import ConcentratedEvent, PureEvent
 from sfumato.privacy.mechanisms.spending import Spending
@@ -89,10 +89,10 @@ def test_the_cost_is_known_before_and_is_the_spending() -> None:
 
 
 def test_pairs_are_wanted_as_the_paper_has_it() -> None:
-    assert pairs_wanted(100, 10) == 0
-    assert pairs_wanted(100, 90) == 30
-    assert pairs_wanted(100, 20) == 44  # of 100, damped: 100 / sqrt(100 / 20)
-    assert pairs_wanted(10, 90) == 0
+    assert pair_count(100, 10) == 0
+    assert pair_count(100, 90) == 30
+    assert pair_count(100, 20) == 44  # of 100, damped: 100 / sqrt(100 / 20)
+    assert pair_count(10, 90) == 0
 
 
 def test_nothing_to_choose_from_gives_nothing() -> None:

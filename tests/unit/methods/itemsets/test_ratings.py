@@ -8,8 +8,8 @@ import pytest
 
 from sfumato.data.schema.unit import Neighbours
 from sfumato.errors import ParameterError
-from sfumato.methods.itemsets.baskets import ItemFacts, held_items
-from sfumato.methods.itemsets.ratings import RatingScale, prepare, rated
+from sfumato.methods.itemsets.baskets import ItemFacts, read_items
+from sfumato.methods.itemsets.ratings import RatingScale, deduplicated_ratings, prepare
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def test_nobody_moves_sums_by_more_than_the_noise_is_made_for(
     request = make_request(max_rows=2, values=tuple("abc"), rated=True, epsilon=1)
     scale, facts = RatingScale.of(request, "stars"), ItemFacts.of(request)
     grid = scale.grid
-    held = held_items(facts, make_rows(request, [list("abcabc")], stars=5), ratings=grid)
-    items, codes = rated(held, scale, "stars")
+    held = read_items(facts, make_rows(request, [list("abcabc")], stars=5), ratings=grid)
+    items, codes = deduplicated_ratings(held, scale, "stars")
     moved = np.abs(2 * codes - scale.last)
     assert len(set(items)) == len(items)
     assert moved.sum() == scale.sums(facts).l1 == 8

@@ -38,7 +38,7 @@ def test_groceries_at_k_5_m_2_by_brute_force() -> None:
     first, second = sorted((place["other vegetables"], place["whole milk"]))
     assert pairs[first, second] == 736
     tree = ItemTree.of(Taxonomy.build(names, steps, missing=False))
-    found = global_recoding(Baskets.listed(listed, len(names)), tree, 5, 2)
+    found = global_recoding(Baskets.from_lists(listed, len(names)), tree, 5, 2)
     cut = found.cuts[0].tolist()
     released = [sorted({cut[item] for item in held}) for held in listed]
     for size in (1, 2):
@@ -57,7 +57,7 @@ def test_25_900_invoices_at_k_5_m_2_take_less_than_a_minute() -> None:
     assert (len(invoices), len(codes)) == (25_900, 4_070)
     steps = [[f"{one[:length]}~" for one in codes] for length in (4, 3, 2, 1)]
     tree = ItemTree.of(Taxonomy.build(list(codes), steps, missing=False))
-    baskets = Baskets.listed(listed, len(codes))
+    baskets = Baskets.from_lists(listed, len(codes))
     begin = time.process_time()
     found = global_recoding(baskets, tree, 5, 2, suppress=len(pairs) // 20)
     assert time.process_time() - begin < 60

@@ -63,7 +63,7 @@ def test_counts_of_what_passed_are_not_biased_by_what_chose_it(make_request: Mak
     method = prepare_search_log(request)
     level = method.parameters["threshold"]
     counts = np.full(40_000, level - round(method.chosen.noise.stddev))
-    places, fresh = method.told(counts, SeededEntropy(2))
+    places, fresh = method.sample_queries(counts, SeededEntropy(2))
     _, reused = method.chosen.sample(counts, SeededEntropy(3))
     off = 6 * method.noise.stddev / math.sqrt(len(places))
     assert abs(fresh.mean() - counts[0]) < off
