@@ -9,8 +9,7 @@ from tests.unit.report.svg_reading import assert_readable, marks, rectangles, wo
 
 from sfumato.errors import ParameterError
 from sfumato.report.blocks import PageTable
-from sfumato.report.box_maps import MapBox, draw_box_map
-from sfumato.report.heat_maps import MapSide
+from sfumato.report.heat_maps import MapBox, MapSide, draw_box_map
 
 SIDES = (MapSide("east", ends=(0, 3)), MapSide("north", ends=(0, 2)))
 TABLE = PageTable("t", ("a",), [("b",)])

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from sfumato.data.schema.names import untaken
 from sfumato.report.bars import NOISE_ALONE, Bins, draw_bars, draw_histogram
 from sfumato.report.blocks import Folded, Heading, PageTable
-from sfumato.report.box_maps import MapBox, draw_box_map
 from sfumato.report.column_charts import (
     COUNT,
     LISTED,
@@ -26,7 +25,7 @@ from sfumato.report.column_charts import (
     numbers_table,
     positions_of,
 )
-from sfumato.report.heat_maps import MapSide, is_latitude, is_longitude
+from sfumato.report.heat_maps import MapBox, MapSide, draw_box_map, is_latitude, is_longitude
 from sfumato.report.points import Point, draw_lines, thin
 from sfumato.report.value_text import show
 
