@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.report.axes import Dates, Linear, draw_frame, scale_around
 from sfumato.report.blocks import PageTable
-from sfumato.report.drawing import TEXT, band_path, rectangle_path
+from sfumato.report.drawing import LINE, TEXT, band_path, coordinate, rectangle_path
 from sfumato.report.palette import series_tones
 from sfumato.report.picture import Picture
 from sfumato.report.text_width import text_width
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.report.axes import Scale
     from sfumato.report.drawing import Drawing
+
 
 NOISE_ALONE = (
     "Thin lines or a pale band are error bars for the noise alone, in 95 % of cases. Other errors "
@@ -328,3 +329,40 @@ def _paint_histogram(bins: Bins, x_scale: Scale, titles: tuple[str, str], drawin
         edges = [*left.tolist(), float(right[-1])]
         tops, bottoms = [*tops, tops[-1]], [*bottoms, bottoms[-1]]
         drawing.path(band_path(edges, tops, bottoms, steps=True), "haze")
+
+
+# A share of people, drawn as a hundred people.
+
+
+def draw_people(share: float, *, label: str, inside: str, outside: str) -> Picture:
+    """Draw a hundred people, a `share` of them in full tone and the rest faint."""
+    check_finite([(label, share)])
+    count = round(100 * share)
+    rows = [(inside, count), (outside, 100 - count)]
+    table = PageTable(label, ("Of 100 people", "Count"), rows)
+    return Picture(label, table, partial(_paint_people, count, inside, outside))
+
+
+def _paint_people(count: int, inside: str, outside: str, drawing: Drawing) -> None:
+    column = drawing.width / 10
+    size, row = 0.34 * column, 0.8 * column
+    for kind, people in (("tone0", range(count)), ("faint", range(count, 100))):
+        shapes = (
+            _person((index % 10 + 0.5) * column, (index // 10 + 0.55) * row, size)
+            for index in people
+        )
+        drawing.path("".join(shapes), kind)
+    bottom = drawing.legend(10 * row + 4, [("tone0", inside)])
+    drawing.height = drawing.legend(bottom, [("faint", outside)]) + LINE / 4
+
+
+def _person(x: float, y: float, size: float) -> str:
+    """A head above shoulders."""
+    half_width = 0.72 * size
+    head, radius_x, radius_y = map(coordinate, (0.42 * size, half_width, 0.55 * size))
+    up, down, width = map(coordinate, (-0.5 * size, 0.5 * size, 2 * half_width))
+    return (
+        f"M{coordinate(x)} {coordinate(y - 1.05 * size)}a{head} {head} 0 1 1 -.01 0z"
+        f"M{coordinate(x - half_width)} {coordinate(y + size)}v{up}"
+        f"a{radius_x} {radius_y} 0 0 1 {width} 0v{down}z"
+    )

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from sfumato.report.bars import draw_bars
+from sfumato.report.bars import draw_bars, draw_people
 from sfumato.report.blocks import (
     Block,
     FileLinks,
@@ -21,7 +21,6 @@ from sfumato.report.blocks import (
     Paragraph,
 )
 from sfumato.report.page import generator_of, render
-from sfumato.report.people_grid import draw_people
 
 EVIL = '<script>alert("1")</script>&\'"'
 _CROWD = draw_people(0.5, label=EVIL, inside=EVIL, outside="x")

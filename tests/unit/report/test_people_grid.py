@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.report.svg_reading import assert_readable, marks
 
-from sfumato.report.people_grid import draw_people
+from sfumato.report.bars import draw_people
 
 CROWD = draw_people(0.87, label="Crowd", inside="alone", outside="shares all with someone " * 5)
 

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data.inspection.risk import LARGEST, SMALL
-from sfumato.report.bars import draw_bars, draw_skyline
+from sfumato.report.bars import draw_bars, draw_people, draw_skyline
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
-from sfumato.report.people_grid import draw_people
 from sfumato.report.value_text import share
 
 if TYPE_CHECKING:
