@@ -21,7 +21,7 @@ from sfumato.release.page_parts import (
 from sfumato.report.bars import draw_bars
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.distributions import draw_comparison, fold
-from sfumato.report.text_width import cut
+from sfumato.report.drawing import cut
 from sfumato.report.value_text import ratios_to_decimals, share, value_text
 
 if TYPE_CHECKING:

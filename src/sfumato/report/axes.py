@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sfumato.report.drawing import LINE, SMALL
-from sfumato.report.text_width import text_width
+from sfumato.report.drawing import LINE, SMALL, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,9 @@ import numpy as np
 from sfumato.errors import ParameterError
 from sfumato.report.axes import Dates, Linear, draw_frame, scale_around
 from sfumato.report.blocks import PageTable
-from sfumato.report.drawing import LINE, TEXT, band_path, coordinate, rectangle_path
+from sfumato.report.drawing import LINE, TEXT, band_path, coordinate, rectangle_path, text_width
 from sfumato.report.palette import series_tones
 from sfumato.report.picture import Picture
-from sfumato.report.text_width import text_width
 from sfumato.report.value_text import show
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from sfumato.report.bars import (
     errors_header,
 )
 from sfumato.report.blocks import PageTable
+from sfumato.report.drawing import cut
 from sfumato.report.heat_maps import MapSide, draw_heat_map, is_latitude, is_longitude
 from sfumato.report.points import Point, draw_lines, position_text
-from sfumato.report.text_width import cut
 from sfumato.report.value_text import show
 
 if TYPE_CHECKING:

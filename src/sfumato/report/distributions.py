@@ -9,8 +9,8 @@ import numpy as np
 
 from sfumato.report.bars import Bar, draw_bar_groups
 from sfumato.report.blocks import Folded, PageTable
+from sfumato.report.drawing import cut
 from sfumato.report.points import Point, draw_lines
-from sfumato.report.text_width import cut
 from sfumato.report.value_text import share
 
 if TYPE_CHECKING:

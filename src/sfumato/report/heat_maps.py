@@ -21,10 +21,9 @@ from sfumato.report.axes import (
     draw_y_axis,
     y_label_width,
 )
-from sfumato.report.drawing import LINE, SMALL, coordinate
+from sfumato.report.drawing import LINE, SMALL, coordinate, text_width
 from sfumato.report.palette import SHADES
 from sfumato.report.picture import Picture
-from sfumato.report.text_width import text_width
 from sfumato.report.value_text import show
 
 if TYPE_CHECKING:

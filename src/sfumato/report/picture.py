@@ -10,9 +10,8 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.errors import OutputError
 from sfumato.filesystem import whole
-from sfumato.report.drawing import SMALL, TEXT, Drawing, escape_text
+from sfumato.report.drawing import SMALL, TEXT, Drawing, escape_text, wrapped
 from sfumato.report.palette import picture_style
-from sfumato.report.text_width import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,10 +23,18 @@ from sfumato.report.axes import (
 )
 from sfumato.report.bars import check_finite, error_note
 from sfumato.report.blocks import PageTable
-from sfumato.report.drawing import LINE, TEXT, band_path, circle_path, coordinate, line_path
+from sfumato.report.drawing import (
+    LINE,
+    TEXT,
+    band_path,
+    circle_path,
+    coordinate,
+    fit,
+    line_path,
+    text_width,
+)
 from sfumato.report.palette import series_tones
 from sfumato.report.picture import Picture
-from sfumato.report.text_width import fit, text_width
 from sfumato.report.value_text import show
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from sfumato.report.text_width import text_width
+from sfumato.report.drawing import text_width
 
 _TURNED = re.compile(r"rotate\(-90 ")
 _RECTANGLE = re.compile(r"M(\S+) (\S+)h(\S+?)v(\S+?)h\S+?z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.report.text_width import fit, text_width, wrapped
+from sfumato.report.drawing import fit, text_width, wrapped
 
 
 def test_wide_letters_take_more_room() -> None:

@@ -20,8 +20,8 @@ from sfumato.report.blocks import (
     Paragraph,
 )
 from sfumato.report.distributions import ColumnComparison, Distribution, draw_comparison, fold
+from sfumato.report.drawing import LONGEST_VALUE, cut
 from sfumato.report.heat_maps import MapSide, draw_heat_map, draw_tiles
-from sfumato.report.text_width import LONGEST_VALUE, cut
 from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:

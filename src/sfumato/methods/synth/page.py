@@ -20,8 +20,8 @@ from sfumato.methods.synth.encode.axes import codes_in
 from sfumato.report.bars import NOISE_ALONE
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.distributions import ColumnComparison, Distribution, draw_comparison, fold
+from sfumato.report.drawing import cut
 from sfumato.report.heat_maps import MapSide, draw_heat_map, draw_tiles
-from sfumato.report.text_width import cut
 from sfumato.report.value_text import share, show
 
 if TYPE_CHECKING:
