@@ -1,4 +1,4 @@
-"""Bar charts: named bars, groups of bars, a skyline of many bars, and histograms.
+"""Bar charts: named bars, groups of bars, histograms, and a share of a hundred people.
 
 The error of a noisy number is drawn as a thin line, or as a band where bars are narrow.
 """
@@ -114,29 +114,6 @@ def draw_bar_groups(
     table = PageTable(label, (*what, value, *errors_header(errors)), rows)
     paint = partial(_paint_groups, groups, what[1])
     return Picture(label, table, paint, error_note(note) if errors else note)
-
-
-def draw_skyline(
-    bars: Sequence[tuple[str, str, float]],
-    *,
-    label: str,
-    what: str,
-    series: str,
-    value: str,
-    percent: bool = False,
-) -> Picture:
-    """Draw many thin upright bars from low to high, coloured by series; the table names them.
-
-    A bar is its name, its series and its height.
-    """
-    check_finite([Bar(name, height) for name, _, height in bars])
-    ordered = sorted(bars, key=lambda bar: bar[2])
-    rows = [
-        (name, group, show(height, percent=percent)) for name, group, height in reversed(ordered)
-    ]
-    tones = series_tones(group for _, group, _ in bars)
-    paint = partial(_paint_skyline, ordered, tones, series, value, percent=percent)
-    return Picture(label, PageTable(label, (what, series, value), rows), paint)
 
 
 def draw_histogram(
@@ -256,35 +233,6 @@ def _paint_groups(
     drawing.height = top
 
 
-def _paint_skyline(
-    bars: Sequence[tuple[str, str, float]],
-    tones: dict[str, int],
-    series: str,
-    value: str,
-    drawing: Drawing,
-    *,
-    percent: bool,
-) -> None:
-    heights = [height for *_, height in bars]
-    y_scale = scale_around(
-        min(heights, default=0.0), max(heights, default=0.0), zero=True, percent=percent
-    )
-    scales = Linear(0, max(len(bars), 1)), y_scale
-    frame = draw_frame(drawing, scales, ("", value), height=200, x_labels=False)
-    width = frame.width / max(len(bars), 1)
-    zero = float(frame.y(0.0))
-    shapes: dict[int, list[str]] = {}
-    for position, ((_, group, _), top) in enumerate(
-        zip(bars, frame.y(heights).tolist(), strict=True)
-    ):
-        left = frame.left + width * (position + 0.075)
-        shape = rectangle_path(left, zero, 0.85 * width, top - zero)
-        shapes.setdefault(tones[group], []).append(shape)
-    for tone, paths in sorted(shapes.items()):
-        drawing.path("".join(paths), f"tone{tone}")
-    drawing.series_legend(tones, series)
-
-
 def _merge_neighbours(bins: Bins) -> tuple[Bins, int]:
     """Bins averaged until there are at most `MOST_BARS`, and how many bins make one.
 
@@ -328,9 +276,6 @@ def _paint_histogram(bins: Bins, x_scale: Scale, titles: tuple[str, str], drawin
         edges = [*left.tolist(), float(right[-1])]
         tops, bottoms = [*tops, tops[-1]], [*bottoms, bottoms[-1]]
         drawing.path(band_path(edges, tops, bottoms, steps=True), "haze")
-
-
-# A share of people, drawn as a hundred people.
 
 
 def draw_people(share: float, *, label: str, inside: str, outside: str) -> Picture:

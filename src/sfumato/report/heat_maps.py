@@ -1,6 +1,6 @@
-"""Heat maps: tables of numbers as squares in shades, with axes or several beside each other.
+"""Heat maps: squares in shades with axes, several small maps beside each other, and maps of boxes.
 
-Also what maps of boxes share with them: the sides of a map, and the shades of quantities.
+Boxes are for instance the leaves of a quadtree, shaded by density.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.report.blocks import PageTable
     from sfumato.report.drawing import Drawing
 
+    Area = tuple[float, float, float, float]  # left, top, width, height
 
 MOST_CELLS = 10_000
 """A map with more cells is made coarser."""
@@ -45,14 +46,11 @@ _MOST_NAMES = 40
 """Along a side with more names, only those with the highest totals are shown."""
 _HEIGHT = 320.0
 _ROW_HEIGHT = 20.0
-_UPRIGHT_LENGTH = 120.0
-"""The most pixels for names that stand upright below a map."""
-_UPRIGHT_WIDTH = 15.0
-"""The pixels that an upright name needs from side to side."""
+_LONGEST_NAME, _LONGEST_TILE_NAME = 120.0, 80.0
+"""The most pixels for upright names below a map and below a tile."""
+_NAME_HEIGHT = 15.0
+"""The pixels between two names that are read in the same direction."""
 _TILE_WIDTH = 132
-_TILE_NAME_LENGTH = 80.0
-"""The most pixels for names that stand upright below a tile."""
-_GAP = 6
 _LONGITUDES = frozenset(("lon", "long", "lng", "longitude", "east", "easting"))
 _LATITUDES = frozenset(("lat", "latitude", "north", "northing"))
 
@@ -115,10 +113,9 @@ def draw_heat_map(
     steps:
         Where the shades change; by default the numbers themselves decide.
     """
+    cells, sides, omitted = _keep_largest(cells, sides)
     if sides[1].names:
         cells = cells[::-1]
-        sides = (sides[0], sides[1]._replace(names=sides[1].names[::-1]))
-    cells, sides, omitted = _keep_largest(cells, sides)
     rows, columns = cells.shape
     cells, (across, up) = coarsen(cells, named=(bool(sides[0].names), bool(sides[1].names)))
     if (across, up) != (1, 1):
@@ -257,25 +254,29 @@ def _keep_largest(
 def draw_map_frame(drawing: Drawing, sides: tuple[MapSide, MapSide]) -> ChartFrame:
     """Draw the sides of a map and return its area; a geographic map keeps the shape of the land."""
     x, y = sides
-    if y.names:
-        widest = max(text_width(name, SMALL) for name in y.names)
-        left = min(widest, 0.34 * drawing.width) + 8
-    else:
-        left = y_label_width(y.scale, _HEIGHT)
+    left = _room_left(y.names, 0.34 * drawing.width) or y_label_width(y.scale, _HEIGHT)
     width = drawing.width - left - 8
     frame = ChartFrame(left, LINE + 8.0, width, _map_height(sides, width), x.scale, y.scale)
+    area = (frame.left, frame.top, frame.width, frame.height)
     drawing.text((0, SMALL + 2), y.title, room=drawing.width)
     if y.names:
-        for position, name in enumerate(y.names):
-            middle = frame.bottom - (position + 0.5) * frame.height / len(y.names)
-            drawing.text((left - 8, middle + 4), name, room=left - 8, anchor="end")
+        _draw_names(drawing, y.names, area, left - 8, below=False)
     else:
         draw_y_axis(drawing, frame, grid=False)
-    if x.names:
-        drawing.height = _draw_names_below(drawing, frame, x)
-    else:
+    if not x.names:
         drawing.height = draw_x_axis(drawing, frame, x.title)
+        return frame
+    bottom = frame.bottom + _draw_names(drawing, x.names, area, _LONGEST_NAME, below=True)
+    middle = frame.left + frame.width / 2
+    drawing.text((middle, bottom + 16), x.title, room=frame.width, anchor="middle")
+    drawing.height = bottom + LINE + 4
     return frame
+
+
+def _room_left(names: Sequence[str], most: float) -> float:
+    """The pixels that names to the left of an area take, with a gap; none without names."""
+    widest = max((text_width(name, SMALL) for name in names), default=0.0)
+    return min(widest, most) + 8 if names else 0.0
 
 
 def _map_height(sides: tuple[MapSide, MapSide], width: float) -> float:
@@ -292,24 +293,31 @@ def _map_height(sides: tuple[MapSide, MapSide], width: float) -> float:
     return max(120.0, min(width, width * (north - south) / land_width))
 
 
-def _draw_names_below(drawing: Drawing, frame: ChartFrame, side: MapSide) -> float:
-    """Draw the names of columns, upright where they have no room side by side; the new bottom."""
-    column_width = frame.width / len(side.names)
-    widest = max(text_width(name, SMALL) for name in side.names)
-    upright = widest > column_width - 6
-    room = min(widest, _UPRIGHT_LENGTH)
-    step = max(1, math.ceil(_UPRIGHT_WIDTH / column_width)) if upright else 1
-    for position in range(0, len(side.names), step):
-        name, centre = side.names[position], frame.left + (position + 0.5) * column_width
-        if upright:
-            start = (centre + 4, frame.bottom + 8)
+def _draw_names(
+    drawing: Drawing, names: Sequence[str], area: Area, room: float, *, below: bool
+) -> float:
+    """Draw names below an area or to its left; return the height that names below it take.
+
+    Names below stand upright if they have no room side by side. If even upright names or those to
+    the left would overlap, only every second or third is drawn.
+    """
+    if not names:
+        return 0.0
+    x, y, width, height = area
+    spacing = (width if below else height) / len(names)
+    widest = max(text_width(name, SMALL) for name in names)
+    upright = below and widest > spacing - 6
+    step = 1 if below and not upright else max(1, math.ceil(_NAME_HEIGHT / spacing))
+    for index in range(0, len(names), step):
+        name, middle = names[index], (index + 0.5) * spacing
+        if not below:
+            drawing.text((x - 8, y + middle + 4), name, room=room, anchor="end")
+        elif upright:
+            start = (x + middle + 4, y + height + 8)
             drawing.text(start, name, room=room, anchor="end", upright=True)
         else:
-            drawing.text((centre, frame.bottom + 16), name, anchor="middle")
-    bottom = frame.bottom + (room + 12 if upright else LINE)
-    middle = frame.left + frame.width / 2
-    drawing.text((middle, bottom + 16), side.title, room=frame.width, anchor="middle")
-    return bottom + LINE + 4
+            drawing.text((x + middle, y + height + 16), name, anchor="middle")
+    return min(widest, room) + 12 if upright else LINE
 
 
 def finish_map(
@@ -346,7 +354,7 @@ def _paint_cells(
     cells: FloatArray,
     size: tuple[float, float],
     steps: Sequence[float],
-    area: tuple[float, float, float, float],
+    area: Area,
 ) -> None:
     """Draw the squares over an area; padding from coarsening, beyond `size`, is cut off."""
     x, y, width, height = map(coordinate, area)
@@ -368,58 +376,25 @@ def _paint_tiles(
     drawing: Drawing,
 ) -> None:
     columns = max(1, min(len(tiles), int(drawing.width / _TILE_WIDTH)))
-    left = _name_room(names[1], 0.2 * drawing.width)
-    below = _name_room(names[0], _TILE_NAME_LENGTH)
+    left = _room_left(names[1], 0.2 * drawing.width)
     room = (drawing.width - left) / columns
     width = room - 12
     top = SMALL / 2 if left else 0.0
     for start in range(0, len(tiles), columns):
         tile_row = tiles[start : start + columns]
-        heights = [width * len(cells) / cells.shape[1] for _, cells in tile_row]
-        for position, ((name, cells), height) in enumerate(zip(tile_row, heights, strict=True)):
+        bottom = top + max(width * len(cells) / cells.shape[1] for _, cells in tile_row)
+        below = 0.0
+        for position, (name, cells) in enumerate(tile_row):
+            height = width * len(cells) / cells.shape[1]
             area = (left + position * room, top, width, height)
             _paint_cells(drawing, cells, cells.shape[::-1], steps, area)
             drawing.rectangle(*area, "frame")
-            row_names = names[1] if position == 0 else ()
-            _draw_tile_names(drawing, area, (names[0], row_names), (below, left))
-            caption = (area[0], top + max(heights) + below + 16)
-            drawing.text(caption, name, "name", room=width)
-        top += max(heights) + below + LINE + 10
+            if position == 0:
+                _draw_names(drawing, names[1], area, left - 8, below=False)
+            below = _draw_names(drawing, names[0], area, _LONGEST_TILE_NAME, below=True)
+            drawing.text((area[0], bottom + below + 16), name, "name", room=width)
+        top = bottom + below + LINE + 10
     drawing.height = drawing.legend(top, shade_legend(steps), value)
-
-
-def _name_room(names: Sequence[str], most: float) -> int:
-    """The pixels that names take, with a gap; none if there are no names."""
-    widest = max((text_width(name, SMALL) for name in names), default=0.0)
-    return math.ceil(min(widest, most)) + _GAP if names else 0
-
-
-def _draw_tile_names(
-    drawing: Drawing,
-    area: tuple[float, float, float, float],
-    names: tuple[Sequence[str], Sequence[str]],
-    rooms: tuple[int, int],
-) -> None:
-    """Draw names upright below a tile and to its left, as many as do not overlap."""
-    x, y, width, height = area
-    for middle, name in _spread_names(names[0], width):
-        start = (x + middle + SMALL / 3, y + height + _GAP)
-        drawing.text(start, name, room=rooms[0] - _GAP, anchor="end", upright=True)
-    for middle, name in _spread_names(names[1], height):
-        end = (x - _GAP, y + middle + SMALL / 3)
-        drawing.text(end, name, room=rooms[1] - _GAP, anchor="end")
-
-
-def _spread_names(names: Sequence[str], length: float) -> list[tuple[float, str]]:
-    """Names with their positions along a side; every second or third where room is short."""
-    if not names:
-        return []
-    spacing = length / len(names)
-    step = max(1, math.ceil(LINE / spacing))
-    return [((index + 0.5) * spacing, names[index]) for index in range(0, len(names), step)]
-
-
-# Maps of boxes, such as the leaves of a quadtree, shaded by how densely each is filled.
 
 
 class MapBox(NamedTuple):

@@ -19,7 +19,6 @@ from sfumato.report.bars import (
     draw_bar_groups,
     draw_bars,
     draw_histogram,
-    draw_skyline,
 )
 from sfumato.report.blocks import PageTable
 from sfumato.report.points import Point, draw_lines
@@ -27,6 +26,8 @@ from sfumato.report.points import Point, draw_lines
 if TYPE_CHECKING:
     from sfumato.report.picture import Picture
 
+
+from sfumato.report.bars import draw_people
 
 LONG = "a category with a name that no telephone has room for, and some more words"
 CHARTS = {
@@ -42,14 +43,6 @@ CHARTS = {
         label="Groups",
         what=("Name", "Sex"),
         value="Count",
-    ),
-    "skyline": draw_skyline(
-        [(str(n), LONG if n % 2 else "2", n / 30) for n in range(30)],
-        label="Skyline",
-        what="Name",
-        series="Size",
-        value="Share",
-        percent=True,
     ),
     "line": draw_lines(
         [
@@ -211,3 +204,21 @@ def test_very_many_are_averages_and_it_is_said() -> None:
 def test_dates_have_months_below() -> None:
     said = {one.text for one in words(histogram(366, dates=True).draw(764))}
     assert {"Jan 2024", "Mar", "Nov"} <= said
+
+
+CROWD = draw_people(0.87, label="Crowd", inside="alone", outside="shares all with someone " * 5)
+
+
+def test_crowd_counts_people() -> None:
+    svg = CROWD.draw(354)
+    shapes = {
+        kind: [one.get("d", "") for one in marks(svg, kind) if one.get("d")]
+        for kind in ("tone0", "faint")
+    }
+    # A head and shoulders each.
+    assert [sum(one.count("M") for one in shape) / 2 for shape in shapes.values()] == [87, 13]
+
+
+@pytest.mark.parametrize("width", [260, 354])
+def test_nothing_is_cut(width: int) -> None:
+    assert_readable(CROWD.draw(width))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.data.inspection.risk import LARGEST, SMALL
-from sfumato.report.bars import draw_bars, draw_people, draw_skyline
+from sfumato.report.bars import draw_bars, draw_people
 from sfumato.report.blocks import Heading, Headline, KeyFigures, Note, PageTable, Paragraph
+from sfumato.report.points import Point, draw_lines
 from sfumato.report.value_text import share
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.data.inspection.risk import SetRisk
     from sfumato.demo.town import Town
     from sfumato.report.blocks import Block
+    from sfumato.report.picture import Picture
 
 KNOWN = ("birth_date", "sex", "zip")
 """Facts about anyone that the voter list, a birthday card or a neighbour reveals."""
@@ -104,20 +107,10 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
             f"Sex alone identifies {share(alone['sex'])} of the people, the ZIP code "
             f"{share(alone['zip'])}, the date of birth "
             f"{share(alone['birth_date'])}. None is enough alone, but together they reveal most "
-            "people. Every bar is one set of columns; its height is the share of people who are "
-            "unique by them."
+            "people. Every step of a line is one set of columns; its height is the share of people "
+            "who are unique by them."
         ),
-        draw_skyline(
-            [
-                (_name(risk), str(len(risk.columns)), risk.unique_share)
-                for risk in sorted(sets, key=lambda risk: len(risk.columns))
-            ],
-            label=f"Share of people who are unique, for each of {len(sets)} sets of columns",
-            what="Columns",
-            series="Columns known",
-            value="Unique people",
-            percent=True,
-        ),
+        _draw_all_sets(sets),
         draw_bars(
             [(_name(risk), risk.unique_share) for risk in ordered],
             label="The most revealing sets of one, two, three and four columns",
@@ -198,3 +191,26 @@ def _roles(town: Town) -> PageTable:
 
 def _name(risk: SetRisk) -> str:
     return " + ".join(column.replace("_", " ") for column in risk.columns)
+
+
+def _draw_all_sets(sets: Sequence[SetRisk]) -> Picture:
+    """One line for each number of columns; its steps are the sets, the least revealing first."""
+    ordered = sorted(sets, key=lambda risk: (len(risk.columns), risk.unique_share))
+    points = []
+    for size, same_size in groupby(ordered, key=lambda risk: len(risk.columns)):
+        shares = [risk.unique_share for risk in same_size]
+        name = "1 column" if size == 1 else f"{size} columns"
+        points += [
+            Point(name, rank / len(shares), unique_share)
+            for rank, unique_share in enumerate([*shares, shares[-1]])
+        ]
+    label = f"Share of people who are unique, for each of {len(sets)} sets of columns"
+    rows = [
+        (_name(risk), len(risk.columns), share(risk.unique_share))
+        for risk in sorted(sets, key=lambda risk: -risk.unique_share)
+    ]
+    table = PageTable(label, ("Columns", "Columns known", "Unique people"), rows)
+    return draw_lines(
+        points, label=label, x="Sets of columns, the least revealing first", y="Unique people",
+        series="Known to the attacker", percent=True, steps=True, table=table,
+    )  # fmt: skip
