@@ -226,7 +226,7 @@ def _costs(error: Mapping[str, Any]) -> list[Block]:
     if losses:
         label = "Detail lost in each column, as a share of its hierarchy"
         bars = list(losses.items())
-        blocks.append(draw_bars(bars, label=label, what="Column", value="Loss", percent=True))
+        blocks.append(draw_bars(bars, label=label, category="Column", value="Loss", percent=True))
     costs = {name: value for name, value in error.items() if name not in _NO_COSTS}
     if costs:
         headers = ("Cost", "Before", "After") if before else ("Cost", "Value")

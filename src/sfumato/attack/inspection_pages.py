@@ -124,7 +124,7 @@ def uniqueness(inspection: Inspection) -> list[Block]:
         draw_bars(
             bars,
             label=f"Unique people, by the most revealing of {len(inspection.sets):,} column sets",
-            what="Columns",
+            category="Columns",
             value="Unique",
             percent=True,
             note=inspection.left_out or "",

@@ -154,6 +154,7 @@ class _Console:
         async def guarded(request: Request) -> Response:
             session = VisitSession("")
             try:
+                # The host first: a page under a foreign name would defeat every same-origin rule.
                 check_caller(request.scope, self._setting)
                 method = _method(request)
                 if method in {"POST", *by_method} - {"GET"}:
@@ -185,6 +186,7 @@ class _Console:
         name = "" if session.person is None else session.person.name
         peer = peer_of(request.scope, self._setting)
         caller = Caller(name, f"console {name}" if name else "", peer=peer)
+        # Before the body is read: a refused visitor costs almost nothing.
         self._paces.check(caller)
         self._unsent.check(caller)
         async with AsyncExitStack() as stack:
@@ -201,6 +203,7 @@ class _Console:
                 peer,
                 device_of(self._setting, request.headers.getlist("cookie")),
             )
+            # A failure from here on may have charged a budget, and the refusal must say so.
             request.state.charging = route.charging
             if route.hashing:
                 return await self._hash(route, visit)
@@ -240,7 +243,7 @@ class _Console:
         cookies = request.headers.getlist("cookie")
 
         def look() -> VisitSession:
-            refresh(self._vault)
+            refresh(self._vault)  # permissions may have changed through another server
             return find_session(self._vault, self._setting, cookies)
 
         return await self._workers.look(look)
@@ -267,6 +270,7 @@ class _Console:
         if isinstance(result, Download):
             return _download(result)
         if session.person is not None:
+            # Idle time counts from the last page, and a notice is shown once.
             self._vault.logins.note_use(session.id, shown=bool(session.notices))
         template = result.template or route.template
         facts = {**self._frame(session, route.title, route.path), "visit": visit, **result.facts}
@@ -306,6 +310,7 @@ class _Console:
         to = f"?to={quote(path)}" if _method(request) == "GET" and leads_inside(path) else ""
         response = RedirectResponse(f"{SIGN_IN}{to}", 303)
         if is_unread(request):
+            # The rest of the body is never read, so the connection cannot be used again.
             response.headers["Connection"] = "close"
         return response
 

@@ -95,6 +95,7 @@ def gauges(visit: Visit) -> list[Mapping[str, Any]]:
 def _percentage_left(account: Mapping[str, Any]) -> float:
     """The percentage of a budget's epsilon that is left."""
     budget = str(account["budget"]).replace(",", "").split()
+    # A budget is a text such as "epsilon 1.5, delta 1e-6"; the gauge shows its epsilon.
     total = float(budget[1]) if budget[:1] == ["epsilon"] else 0.0
     remaining = float(account["remaining"].get("epsilon", 0.0))
     return round(100 * min(remaining / total, 1.0), 1) if total else 0.0

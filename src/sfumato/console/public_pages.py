@@ -82,7 +82,7 @@ def feed_page(visit: Visit) -> Page:
 def feed_file(visit: Visit) -> Download:
     """Download a feed with all its periods."""
     name, _, ending = visit.path["file"].partition(".")
-    if name != visit.path["name"] or ending not in FORMATS:
+    if name != visit.path["name"] or ending not in FORMATS:  # one address per file
         raise not_found()
     feed, items = _open_feed(visit, None)
     media, content = written(feed, items, ending, f"{visit.host}/v1/feeds/{feed.name}")
@@ -110,6 +110,7 @@ def epsilon_sentence(epsilon: Any) -> str:
     """An epsilon in plain words: the factor e**epsilon by which one person changes any chance."""
     if epsilon is None:
         return ""
+    # Above 50 the factor has 22 digits; a larger one would overflow and say no more.
     factor = exp(min(float(exact(epsilon, "epsilon")), 50.0))
     return (
         f"With or without any one person, no result here becomes more than {factor:.3g} times as "

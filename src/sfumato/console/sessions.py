@@ -112,8 +112,8 @@ def _set_cookie(
         max_age=age_seconds,
         path="/",
         secure=setting.is_encrypted,
-        httponly=True,
-        samesite="strict",
+        httponly=True,  # scripts cannot read it
+        samesite="strict",  # other sites cannot make the browser send it
     )
 
 

@@ -156,6 +156,7 @@ def guesser_of(route: PageRoute, visit: Visit) -> Guesser:
 
     Known sources go before unknown ones, and guesses from elsewhere do not lock them out.
     """
+    # From the strongest proof to the weakest. An address proves nothing.
     logins, secret = visit.vault.logins, visit.path.get("secret")
     if route.audience is not Audience.PUBLIC:
         return Guesser(f"session {visit.session.id}", visit.principal, is_known=True)
@@ -176,6 +177,7 @@ def check_password(vault: Vault, name: str, password: str, guesser: Guesser) -> 
     stored_hash = vault.logins.hash_of(name)
     try:
         expected = _hash_of_nobody(hasher()) if stored_hash is None else stored_hash
+        # Cut: hashing a password of a megabyte would block the worker.
         hasher().verify(expected, password[:LONGEST])
     except (VerificationError, InvalidHashError):
         return False

@@ -69,11 +69,11 @@ class WeightedChoice:
         Steps of all groups lie in one sorted array, group g in (g, g + 1], so one search does it;
         the sum below is exact because a uniform draw has 32 bits and groups are few.
         """
-        places = np.searchsorted(self.steps, uniform(fact, counters) + groups, side="right")
-        return places.astype(np.int64) - np.int64(self.options) * groups
+        steps = np.searchsorted(self.steps, uniform(fact, counters) + groups, side="right")
+        return steps.astype(np.int64) - np.int64(self.options) * groups
 
 
 @cache
 def stream(fact: str) -> np.uint64:
-    """What tells the draws of one fact from those of all others."""
+    """The constant that separates the draws of one fact from those of all others."""
     return np.uint64(int.from_bytes(blake2b(fact.encode(), digest_size=8).digest()))

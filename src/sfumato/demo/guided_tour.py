@@ -33,7 +33,7 @@ _KINDS = {
     "paula": ("purchaser", "0.1"),
     "everybody": ("public", None),
 }
-_WORDS = (
+_PASSWORD_WORDS = (
     *("amber", "basil", "cedar", "delta", "ember", "fennel", "garnet", "hazel", "indigo"),
     *("juniper", "kelp", "laurel", "maple", "nectar", "olive", "pepper", "quartz", "raven"),
     *("saffron", "thistle", "umber", "velvet", "walnut", "yarrow", "zephyr"),
@@ -44,7 +44,7 @@ _OPERATOR = "demo"
 
 def password() -> str:
     """Four words and a few digits, drawn from the random source of the operating system."""
-    return "-".join([*(choice(_WORDS) for _ in range(4)), token_hex(3)])
+    return "-".join([*(choice(_PASSWORD_WORDS) for _ in range(4)), token_hex(3)])
 
 
 def sample_vault(folder: Path) -> Vault:

@@ -83,8 +83,8 @@ def _make_page(tables: dict[str, pa.Table], paths: dict[str, Path], progress: Pr
     """The page, section by section."""
     context = _inspect(tables, paths["town.toml"])
     blocks: list[Block] = []
-    for done, section in enumerate(SECTIONS, start=3):
-        progress(done, len(SECTIONS) + 3)
+    for steps_done, section in enumerate(SECTIONS, start=3):
+        progress(steps_done, len(SECTIONS) + 3)
         blocks += section(context)
     return _page(blocks)
 

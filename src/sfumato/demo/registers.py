@@ -1,4 +1,4 @@
-"""Lists kept about the people of the made-up county: visits to the clinic, voters, homes."""
+"""Registers of the people of the town: visits to the clinic, voters and homes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.schema import Schema
-from sfumato.demo import vocabulary as words
+from sfumato.demo import vocabulary
 from sfumato.demo.draws import WeightedChoice, bell, below, uniform
 from sfumato.demo.town import ADULT, BATCH_ROWS, LAST_DAY, MAX_VISITS, groups, join, spell
 
@@ -56,15 +56,15 @@ def _visits(people: Townspeople) -> pa.RecordBatch:
     day = LAST_DAY - below("visit day", counters, alive)
     reason = _REASON("visit reason", counters)
     own = np.repeat(people.disease, people.visits)
-    flu, none = words.DISEASES.index("flu"), words.DISEASES.index("none")
-    diagnosis = np.select([reason == _OWN, reason == _FLU], [own, flu], none)
-    cost = words.DISEASE_COST[diagnosis] * np.exp(0.4 * bell("visit cost", counters))
+    flu, healthy = vocabulary.DISEASES.index("flu"), vocabulary.DISEASES.index("none")
+    diagnosis = np.select([reason == _OWN, reason == _FLU], [own, flu], healthy)
+    cost = vocabulary.DISEASE_COST[diagnosis] * np.exp(0.4 * bell("visit cost", counters))
     columns: list[pa.Array[Any]] = [
         pa.array(patient),
         pa.array(number + 1),
         pa.array(day.astype(np.int32)).cast(pa.date32()),
-        spell(diagnosis, words.DEPARTMENTS),
-        spell(diagnosis, words.DISEASES),
+        spell(diagnosis, vocabulary.DEPARTMENTS),
+        spell(diagnosis, vocabulary.DISEASES),
         pa.array(np.clip(np.rint(cost), 10, 20_000).astype(np.int64)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=VISITS)
@@ -81,7 +81,7 @@ _VOTER_KINDS: dict[str, pa.DataType] = {
 VOTERS = pa.schema(_VOTER_KINDS)
 
 _PARTY = WeightedChoice(np.array([[0.30, 0.42, 0.28], [0.42, 0.36, 0.22]]))
-_STREET = WeightedChoice(np.ones(len(words.STREETS)))
+_STREET = WeightedChoice(np.ones(len(vocabulary.STREETS)))
 
 
 def voters_batches(people: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -95,12 +95,12 @@ def voters_table(people: int) -> pa.Table:
 
 
 def _voters(people: Townspeople) -> pa.RecordBatch:
-    """Adults register the more often the older they are; the old lean to the first party."""
+    """Older adults register more often and lean to the first party."""
     rows = people.counters
     turnout = 0.55 + 0.35 * np.clip((people.age - ADULT) / 50, 0, 1)
     registered = (people.age >= ADULT) & (uniform("registered", rows) < turnout)
     houses = pa.array(below("house", rows, 180) + 1).cast(pa.string())
-    streets = spell(_STREET("street", rows), words.STREETS)
+    streets = spell(_STREET("street", rows), vocabulary.STREETS)
     parties = _PARTY("party", rows, (people.age >= 50).astype(np.int64))
     columns: list[pa.Array[Any]] = [
         people.names(),
@@ -108,17 +108,17 @@ def _voters(people: Townspeople) -> pa.RecordBatch:
         people.zips(),
         people.births(),
         people.sexes(),
-        spell(parties, words.PARTIES),
+        spell(parties, vocabulary.PARTIES),
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=VOTERS)
     return batch.filter(pa.array(registered))
 
 
 MAP_SIDE = 64
-"""The map is a square of so many by so many cells."""
+"""The number of cells along each side of the map."""
 
-# Middle, spread and weight of each place; positions in cells from the lower left corner.
-_PLACES = np.array(
+# Middle, spread and weight of each neighbourhood; positions in cells from the lower left corner.
+_NEIGHBOURHOODS = np.array(
     [
         (20.0, 36.0, 2.0, 5.0),
         (24.0, 30.0, 5.0, 4.0),
@@ -127,7 +127,7 @@ _PLACES = np.array(
         (9.0, 10.0, 1.2, 0.5),
     ]
 )
-_ROAD = 1.5  # its weight; it runs between the first place and the fourth
+_ROAD = 1.5  # its weight; it runs between the first neighbourhood and the fourth
 HOMES = Schema(
     "homes",
     tuple(
@@ -140,16 +140,16 @@ HOMES = Schema(
 def homes_table(people: int) -> pa.Table:
     """Make the homes of the first `people` people, one row each."""
     counters = np.arange(people, dtype=np.uint64)
-    kind = WeightedChoice(np.append(_PLACES[:, 3], _ROAD))("home place", counters)
-    on_road = kind == len(_PLACES)
-    place = _PLACES[np.where(on_road, 0, kind)]
+    kind = WeightedChoice(np.append(_NEIGHBOURHOODS[:, 3], _ROAD))("home place", counters)
+    on_road = kind == len(_NEIGHBOURHOODS)
+    neighbourhood = _NEIGHBOURHOODS[np.where(on_road, 0, kind)]
     along = uniform("home on road", counters)
     middle = np.where(
         on_road[:, None],
-        _PLACES[0, :2] + along[:, None] * (_PLACES[3, :2] - _PLACES[0, :2]),
-        place[:, :2],
+        _NEIGHBOURHOODS[0, :2] + along[:, None] * (_NEIGHBOURHOODS[3, :2] - _NEIGHBOURHOODS[0, :2]),
+        neighbourhood[:, :2],
     )
-    spread = np.where(on_road, 0.5, place[:, 2])
+    spread = np.where(on_road, 0.5, neighbourhood[:, 2])
     cells = [
         np.clip(
             np.floor(middle[:, axis] + spread * bell(f"home {axis}", counters)), 0, MAP_SIDE - 1

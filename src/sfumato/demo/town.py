@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.demo import vocabulary as words
+from sfumato.demo import vocabulary
 from sfumato.demo.draws import WeightedChoice, bell, uniform
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Townspeople:
         self.birth_day: IntArray = LAST_DAY - days
         self.age: IntArray = age
         self.sex = _SEX("sex", rows, age)
-        self.education = _EDUCATION("education", rows, age * words.QUARTERS + self.quarter)
+        self.education = _EDUCATION("education", rows, age * vocabulary.QUARTERS + self.quarter)
         self.disease = _DISEASE("disease", rows, self.sex * _OLDEST + age)
         self.visits = _VISITS("visits", rows, self.disease)
 
@@ -103,20 +103,20 @@ class Townspeople:
 
     def names(self) -> pa.Array[Any]:
         """First name and surname."""
-        pool = words.FIRST_NAMES["F"] + words.FIRST_NAMES["M"]
-        half = len(words.FIRST_NAMES["F"])
+        pool = vocabulary.FIRST_NAMES["F"] + vocabulary.FIRST_NAMES["M"]
+        half = len(vocabulary.FIRST_NAMES["F"])
         first = half * self.sex + _FIRST_NAME("first name", self.counters)
         last = _SURNAME("surname", self.counters)
-        return join(spell(first, pool), spell(last, words.SURNAMES))
+        return join(spell(first, pool), spell(last, vocabulary.SURNAMES))
 
     def zips(self) -> pa.Array[Any]:
         """Post codes: six to a town, sixteen towns to a prefix."""
         towns = (self.counters // np.uint64(TOWN_SIZE)).astype(np.int64)
-        return spell(towns * words.QUARTERS % len(ZIPS) + self.quarter, ZIPS)
+        return spell(towns * vocabulary.QUARTERS % len(ZIPS) + self.quarter, ZIPS)
 
     def sexes(self) -> pa.Array[Any]:
         """F or M."""
-        return spell(self.sex, words.SEXES)
+        return spell(self.sex, vocabulary.SEXES)
 
     def births(self) -> pa.Array[Any]:
         """Dates of birth."""
@@ -134,12 +134,12 @@ class Townspeople:
             self.births(),
             self.sexes(),
             self.zips(),
-            spell(_RACE("race", rows), words.RACES),
-            spell(marital, words.MARITAL_STATUSES),
-            spell(self.education, words.EDUCATIONS),
-            spell(occupation, words.OCCUPATIONS),
+            spell(_RACE("race", rows), vocabulary.RACES),
+            spell(marital, vocabulary.MARITAL_STATUSES),
+            spell(self.education, vocabulary.EDUCATIONS),
+            spell(occupation, vocabulary.OCCUPATIONS),
             pa.array(_salaries(rows, occupation, self.age, self.quarter)),
-            spell(self.disease, words.DISEASES),
+            spell(self.disease, vocabulary.DISEASES),
             pa.array(self.visits),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
@@ -178,14 +178,14 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
     Multiplying by a unit of the ring scatters neighbours and keeps all 40 million different.
     """
     number = (rows % np.uint64(40_000_000)) * np.uint64(26_180_339) % np.uint64(40_000_000)
-    area, rest = np.divmod(number, np.uint64(400_000))
-    group, serial = np.divmod(rest, np.uint64(10_000))
+    area, remainder = np.divmod(number, np.uint64(400_000))
+    group, serial = np.divmod(remainder, np.uint64(10_000))
     text = np.full((len(rows), 11), ord("-"), dtype=np.uint8)
-    places = [(area + np.uint64(900), 0, 3), (group + np.uint64(10), 4, 6), (serial, 7, 11)]
-    for part, start, stop in places:
-        for place in range(stop - 1, start - 1, -1):
-            part, digit = np.divmod(part, np.uint64(10))
-            text[:, place] = digit.astype(np.uint8) + ord("0")
+    fields = [(area + np.uint64(900), 0, 3), (group + np.uint64(10), 4, 6), (serial, 7, 11)]
+    for value, start, stop in fields:
+        for position in range(stop - 1, start - 1, -1):
+            value, digit = np.divmod(value, np.uint64(10))
+            text[:, position] = digit.astype(np.uint8) + ord("0")
     offsets = np.arange(0, 11 * len(rows) + 1, 11, dtype=np.int32)
     return pa.StringArray.from_buffers(
         len(rows), pa.py_buffer(offsets.data), pa.py_buffer(text.data)
@@ -195,8 +195,8 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
 def _salaries(rows: Counters, occupation: IntArray, age: IntArray, quarter: IntArray) -> IntArray:
     """Yearly income: by trade, rising with age to 50, more in rich quarters; whole hundreds."""
     experience = 1 - 0.35 * np.clip((50 - age) / 32, 0, 1)
-    factor = np.exp(0.28 * bell("salary", rows) + 0.5 * words.QUARTER_WEALTH[quarter])
-    hundreds = words.OCCUPATION_INCOME[occupation] * 10 * experience * factor
+    factor = np.exp(0.28 * bell("salary", rows) + 0.5 * vocabulary.QUARTER_WEALTH[quarter])
+    hundreds = vocabulary.OCCUPATION_INCOME[occupation] * 10 * experience * factor
     return np.clip(np.rint(hundreds), 0, 5_000).astype(np.int64) * 100
 
 
@@ -215,7 +215,7 @@ def _sex_weights() -> FloatArray:
 def _marital_weights() -> FloatArray:
     """Who ever married, by age; of these, who divorced and whose partner died (later for men)."""
     tables = []
-    for sex in words.SEXES:
+    for sex in vocabulary.SEXES:
         ever = np.where(_AGES < ADULT, 0.0, 0.9 / (1 + np.exp(-(_AGES - 29) / 4.5)))
         midpoint = 80 if sex == "F" else 90
         widowed = 1 / (1 + np.exp(-(_AGES - midpoint) / 6))
@@ -229,8 +229,10 @@ def _education_weights() -> FloatArray:
 
     Below 25 a person holds the lesser of the degree to come and the one their age allows.
     """
-    ladder = np.arange(len(words.EDUCATIONS))
-    final = words.EDUCATION_WEIGHTS * np.exp(0.8 * np.outer(words.QUARTER_WEALTH, ladder - 2))
+    ladder = np.arange(len(vocabulary.EDUCATIONS))
+    final = vocabulary.EDUCATION_WEIGHTS * np.exp(
+        0.8 * np.outer(vocabulary.QUARTER_WEALTH, ladder - 2)
+    )
     weights = np.repeat(final[None], _OLDEST, axis=0)
     for age in range(25):
         highest = int(np.searchsorted([18, 19, 22, 24], age, side="right"))
@@ -241,32 +243,32 @@ def _education_weights() -> FloatArray:
 
 def _occupation_weights() -> FloatArray:
     """By degree and age: pupils, students, trades by degree, the retired."""
-    size = (len(words.EDUCATIONS), _OLDEST, len(words.OCCUPATIONS))
+    size = (len(vocabulary.EDUCATIONS), _OLDEST, len(vocabulary.OCCUPATIONS))
     weights = np.zeros(size)
-    trades = words.TRADE_WEIGHTS / words.TRADE_WEIGHTS.sum(axis=1, keepdims=True)
+    trades = vocabulary.TRADE_WEIGHTS / vocabulary.TRADE_WEIGHTS.sum(axis=1, keepdims=True)
     pupil = np.where(_AGES < ADULT, 1.0, 0.0)
     student = np.where((_AGES >= ADULT) & (_AGES < 27), np.clip((27 - _AGES) / 14, 0, 1), 0.0)
     retired = np.clip((_AGES - 58) / 11, 0, 1) ** 2
-    for place, share in enumerate((pupil, student, retired)):
-        weights[:, :, place] = share
-    weights[:, :, words.WORKING_FROM :] = (
+    for occupation, share in enumerate((pupil, student, retired)):
+        weights[:, :, occupation] = share
+    weights[:, :, vocabulary.WORKING_FROM :] = (
         trades[:, None, :] * (1 - pupil - student - retired)[None, :, None]
     )
-    return weights.reshape(-1, len(words.OCCUPATIONS))
+    return weights.reshape(-1, len(vocabulary.OCCUPATIONS))
 
 
 def _disease_weights() -> FloatArray:
     """By sex and age, between the ages for which weights are written down."""
     curves = [
-        [np.interp(_AGES, words.DISEASE_AGES, row) for row in of_sex]
-        for of_sex in words.DISEASE_WEIGHTS
+        [np.interp(_AGES, vocabulary.DISEASE_AGES, row) for row in of_sex]
+        for of_sex in vocabulary.DISEASE_WEIGHTS
     ]
     return np.concatenate([np.stack(columns, axis=1) for columns in curves])
 
 
 def _visit_weights() -> FloatArray:
     """A geometric number of visits around the mean of the disease, none beyond twelve."""
-    ratio = words.DISEASE_VISITS / (1 + words.DISEASE_VISITS)
+    ratio = vocabulary.DISEASE_VISITS / (1 + vocabulary.DISEASE_VISITS)
     weights: FloatArray = ratio[:, None] ** np.arange(MAX_VISITS + 1)
     return weights
 
@@ -276,9 +278,9 @@ def _popularity(count: int) -> FloatArray:
     return 1 / (np.arange(count) + 8.0)
 
 
-ZIPS = tuple(f"{prefix}{number:02d}" for prefix in words.ZIP_PREFIXES for number in range(96))
-_QUARTER = WeightedChoice(words.QUARTER_WEIGHTS)
-_RACE = WeightedChoice(words.RACE_WEIGHTS)
+ZIPS = tuple(f"{prefix}{number:02d}" for prefix in vocabulary.ZIP_PREFIXES for number in range(96))
+_QUARTER = WeightedChoice(vocabulary.QUARTER_WEIGHTS)
+_RACE = WeightedChoice(vocabulary.RACE_WEIGHTS)
 _AGE = WeightedChoice(_age_weights())
 _SEX = WeightedChoice(_sex_weights())
 _MARITAL = WeightedChoice(_marital_weights())
@@ -286,8 +288,8 @@ _EDUCATION = WeightedChoice(_education_weights())
 _OCCUPATION = WeightedChoice(_occupation_weights())
 _DISEASE = WeightedChoice(_disease_weights())
 _VISITS = WeightedChoice(_visit_weights())
-_FIRST_NAME = WeightedChoice(_popularity(len(words.FIRST_NAMES["F"])))
-_SURNAME = WeightedChoice(_popularity(len(words.SURNAMES)))
+_FIRST_NAME = WeightedChoice(_popularity(len(vocabulary.FIRST_NAMES["F"])))
+_SURNAME = WeightedChoice(_popularity(len(vocabulary.SURNAMES)))
 CHOICES = {
     "quarter": _QUARTER,
     "age": _AGE,

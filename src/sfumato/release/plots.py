@@ -33,7 +33,7 @@ def plot(release: Release) -> Pictures:
     if losses:
         label = "Information lost in each column, as a share of its hierarchy"
         bars = list(losses.items())
-        pictures.append(draw_bars(bars, label=label, what="Column", value="Loss", percent=True))
+        pictures.append(draw_bars(bars, label=label, category="Column", value="Loss", percent=True))
     if not pictures:
         raise ParameterError(
             "comparison_impossible",
@@ -98,7 +98,7 @@ def _draw_column(
     rows, note = np.flatnonzero(shown), " ".join(notes)
     if not groups:
         bars = [bar_with_error(name, float(numbers[row]), float(errors[row])) for row in rows]
-        return draw_bars(bars, label=name, what="Number", value="Value", note=note)
+        return draw_bars(bars, label=name, category="Number", value="Value", note=note)
     known_errors = None if np.isnan(errors).all() else errors
     data = GroupedNumbers(pa.table(columns), name, numbers, known_errors, note)
     return choose_chart(data.select(rows))

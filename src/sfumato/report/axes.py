@@ -152,7 +152,7 @@ def scale_around(low: float, high: float, *, zero: bool = False, percent: bool =
     """A linear scale between round values that contains both ends, and `zero` if asked."""
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high <= low:
+    if high <= low:  # a flat line lies in the middle of its chart
         low, high = (low - 1, high + 1) if low else (0.0, 1.0)
     step = round_step(high - low, 6)
     return Linear(
@@ -163,7 +163,7 @@ def scale_around(low: float, high: float, *, zero: bool = False, percent: bool =
 def round_step(span: float, most: int) -> float:
     """The smallest step of 1, 2 or 5 times a power of ten that fits at most `most` times."""
     least = span / max(most, 1)
-    power = 10.0 ** math.floor(math.log10(least))
+    power = 10.0 ** math.floor(math.log10(least))  # the largest power of ten up to `least`
     steps = (factor * power for factor in (1, 2, 5, 10, 20))
     return next(step for step in steps if step >= least * (1 - 1e-9))
 
@@ -211,6 +211,7 @@ def draw_frame(
     Without `x_labels` the x axis is left out, as where positions along it mean nothing.
     """
     x_scale, y_scale = scales
+    # The widest label decides where the frame begins, so that no label is cut.
     left = y_label_width(y_scale, height)
     frame = ChartFrame(left, LINE + 8.0, drawing.width - left - 8, height, x_scale, y_scale)
     drawing.text((0, SMALL + 2), titles[1], room=drawing.width)

@@ -69,7 +69,7 @@ def draw_bars(
     bars: Sequence[tuple[str, float] | Bar],
     *,
     label: str,
-    what: str,
+    category: str,
     value: str,
     percent: bool = False,
     accent: str | None = None,
@@ -78,15 +78,15 @@ def draw_bars(
 ) -> Picture:
     """Draw horizontal bars in order, each below its name; `accent` names one to highlight.
 
-    Beside each bar stands its number, or its text in `texts_beside`. `what` and `value` title the
-    names and the numbers in the table below the picture.
+    Beside each bar stands its number, or its text in `texts_beside`. `category` and `value`
+    title the names and the numbers in the table below the picture.
     """
     drawn = [Bar(*bar) for bar in bars]
     check_finite(drawn)
     texts = texts_beside or [show(bar.value, percent=percent) for bar in drawn]
     errors = _error_column(drawn, percent=percent)
     rows = [(bar.name, *cells) for bar, *cells in zip(drawn, texts, *errors, strict=True)]
-    table = PageTable(label, (what, value, *errors_header(errors)), rows)
+    table = PageTable(label, (category, value, *errors_header(errors)), rows)
     paint = partial(_paint_bars, drawn, texts, percent=percent, accent=accent)
     return Picture(label, table, paint, error_note(note) if errors else note)
 
@@ -95,13 +95,13 @@ def draw_bar_groups(
     groups: Sequence[tuple[str, Sequence[Bar]]],
     *,
     label: str,
-    what: tuple[str, str],
+    category: tuple[str, str],
     value: str,
     note: str = "",
 ) -> Picture:
     """Draw bars of a few series below the name of each group, with a legend for the series.
 
-    `what` titles the groups and the series.
+    `category` titles the groups and the series.
     """
     bars = [bar for _, group in groups for bar in group]
     check_finite(bars)
@@ -111,8 +111,8 @@ def draw_bar_groups(
         (name, bar.name, show(bar.value), *cells)
         for name, bar, *cells in zip(names, bars, *errors, strict=True)
     ]
-    table = PageTable(label, (*what, value, *errors_header(errors)), rows)
-    paint = partial(_paint_groups, groups, what[1])
+    table = PageTable(label, (*category, value, *errors_header(errors)), rows)
+    paint = partial(_paint_groups, groups, category[1])
     return Picture(label, table, paint, error_note(note) if errors else note)
 
 
@@ -171,6 +171,8 @@ def _error_column(bars: Sequence[Bar], *, percent: bool = False) -> list[list[st
 
 
 def _bar_scale(bars: Sequence[Bar], *, percent: bool = False) -> Linear:
+    # Error bars count, so that their caps stay inside the drawing. Zero is always on the scale:
+    # the length of a bar means nothing without it.
     numbers = [number for bar in bars for number in bar[1:] if number is not None]
     low, high = min([0.0, *numbers]), max([0.0, *numbers])
     return Linear(low, max(high, 1.0) if percent else high if high > low else low + 1.0)
@@ -185,6 +187,7 @@ def _paint_bars(
     accent: str | None,
 ) -> None:
     scale = _bar_scale(bars, percent=percent)
+    # Names stand above their bars, not beside them: long names of columns need the full width.
     for position, (bar, text) in enumerate(zip(bars, texts, strict=True)):
         top = 34.0 * position
         room = drawing.width - text_width(text, TEXT + 1) - 16
@@ -242,6 +245,7 @@ def _merge_neighbours(bins: Bins) -> tuple[Bins, int]:
     merged = math.ceil(size / MOST_BARS)
     if merged == 1:
         return bins, 1
+    # Weighted by width, so that a bar keeps the area of the bars it replaces.
     firsts = np.arange(0, size, merged)
     widths = bins.ends - bins.starts
     areas = np.add.reduceat(bins.heights * widths, firsts)
@@ -259,8 +263,10 @@ def _paint_histogram(bins: Bins, x_scale: Scale, titles: tuple[str, str], drawin
     left, right = frame.x(bins.starts), frame.x(bins.ends)
     zero = float(frame.y(0.0))
     narrowest = float((right - left).min())
+    # A gap between bars a few pixels wide would cost a quarter of their ink.
     gap = 1.0 if narrowest >= _LEAST_PIXELS_FOR_GAPS else 0.0
     widths, heights = right - left - gap, frame.y(bins.heights) - zero
+    # One path for all bars: hundreds of elements would make the page slow.
     corners = zip(left.tolist(), widths.tolist(), heights.tolist(), strict=True)
     shape = (rectangle_path(x, zero, width, height) for x, width, height in corners)
     drawing.path("".join(shape), "tone0")

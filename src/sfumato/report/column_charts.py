@@ -75,6 +75,7 @@ class GroupedNumbers(NamedTuple):
 
 def choose_chart(data: GroupedNumbers) -> Picture:
     """Draw numbers by the number of columns, and by whether their values are ordered."""
+    # From the most specific chart to bars, which show anything.
     ordered = all(map(has_positions, data.groups.columns))
     if data.name == RANK and ordered:
         return _draw_ranks(data)
@@ -113,7 +114,7 @@ def draw_largest_bars(
         bars.append(bar_with_error(name, float(shown.numbers[index]), error))
     suffix = "" if len(bars) == size else f", the largest of {size:,}"
     label = f"{data.name} by {names}{suffix}"
-    return draw_bars(bars, label=label, what=names, value=data.name, note=data.note)
+    return draw_bars(bars, label=label, category=names, value=data.name, note=data.note)
 
 
 def numbers_table(
@@ -164,6 +165,7 @@ def _draw_along(data: GroupedNumbers) -> Picture:
             points, label=label, x=column, y="Rows so far", series="Column", dates=dates,
             table=table, note=data.note,
         )  # fmt: skip
+    # Each bar reaches half way to its neighbours, so that a full range of ages has no gaps.
     half = half_step(positions, positions)
     bins = Bins(positions - half, positions + half, data.numbers, data.errors)
     return draw_histogram(
@@ -193,6 +195,7 @@ def _draw_grid(data: GroupedNumbers) -> Picture | None:
     size = len(data.numbers)
     if min(shape) < 2 or not size == shape[0] * shape[1] <= _LARGEST_GRID:
         return None
+    # NaN marks absent combinations; released counts are finite.
     cells = np.full(shape, np.nan)
     cells[codes] = data.numbers
     if np.isnan(cells).any():  # one combination occurs twice, so another is absent
@@ -229,6 +232,7 @@ def _draw_squares(
     names_fit_better = x.names and (not y.names or len(x.names) > len(y.names))
     if upside_down or names_fit_better:
         cells, sides = cells.T, (y, x)
+    # One number for all squares: error bars have no room on a map.
     error = 0.0 if data.errors is None else float(np.nanmax(data.errors))
     data_note, error_note = data.note, ""
     if error and NOISE_ALONE in data_note:
@@ -261,7 +265,9 @@ def _draw_groups(
         for group, row, row_errors in zip(outer.names, cells.tolist(), errors.tolist(), strict=True)
     ]
     titles = (outer.title, inner.title)
-    return draw_bar_groups(groups, label=_label(data), what=titles, value=data.name, note=data.note)
+    return draw_bar_groups(
+        groups, label=_label(data), category=titles, value=data.name, note=data.note
+    )
 
 
 def _draw_scattered(data: GroupedNumbers) -> Picture:

@@ -122,6 +122,7 @@ def _share_text(value: float, error: float) -> str:
 def _draw_values(comparison: ColumnComparison, label: str, series: str, note: str) -> Picture:
     """A bar for each table below each of the most common values; one group for all others."""
     sides = comparison.sides
+    # Common in any table: a value that only the synthetic table has must be seen.
     largest = np.maximum.reduce([side.shares for side in sides])
     order = np.argsort(-largest, kind="stable")
     order = order[largest[order] > 0]
@@ -134,7 +135,7 @@ def _draw_values(comparison: ColumnComparison, label: str, series: str, note: st
         bars = [_bar(side, float(side.shares[uncommon].sum()), len(uncommon)) for side in sides]
         groups.append((f"{len(uncommon):,} other values", bars))
     titles = (comparison.column, series)
-    return draw_bar_groups(groups, label=label, what=titles, value="Rows in percent", note=note)
+    return draw_bar_groups(groups, label=label, category=titles, value="Rows in percent", note=note)
 
 
 def _bar(side: Distribution, height: float, summed: int) -> Bar:

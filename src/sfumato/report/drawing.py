@@ -28,6 +28,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 def coordinate(value: float) -> str:
     """A coordinate in its shortest form, to a tenth of a pixel."""
+    # Less than a tenth of a pixel cannot be seen, and fewer digits keep pages small.
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
@@ -213,7 +214,7 @@ def fit(text: str, room: float, size: float) -> str:
     """The text, cut with an ellipsis if it does not fit into `room` pixels."""
     if text_width(text, size) <= room:
         return text
-    remaining = room / size - _WIDTHS["…"]
+    remaining = room / size - _WIDTHS["…"]  # in multiples of the font size
     for index, letter in enumerate(text):
         remaining -= _letter_width(letter)
         if remaining < 0:

@@ -159,6 +159,7 @@ def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
     visible = values[values > floor]
     if not visible.size:
         return [max(floor, 0.0) or 1.0]
+    # Quantiles instead of the extremes: a single outlier must not decide the shades of all cells.
     low, high = (float(end) for end in np.quantile(visible, (0.05, 0.95)))
     largest = float(visible.max())
     count = len(SHADES) - 1
@@ -204,6 +205,7 @@ def coarsen(
         1 if by_name else math.ceil(size / COARSE_CELLS)
         for size, by_name in zip(cells.shape, named[::-1], strict=True)
     )
+    # Zeros fill the last, incomplete square; `_paint_cells` cuts the padding off.
     padded = np.pad(cells, [(0, -cells.shape[0] % up), (0, -cells.shape[1] % across)])
     shape = (padded.shape[0] // up, up, padded.shape[1] // across, across)
     return padded.reshape(shape).sum(axis=(1, 3)), (across, up)
@@ -214,6 +216,7 @@ def shade_paths(cells: FloatArray, steps: Sequence[float]) -> list[tuple[str, st
 
     Neighbours of one shade in a row make one rectangle, so that thousands of cells stay small.
     """
+    # Reversed because pixels count downwards.
     passed = np.searchsorted(np.asarray(steps), cells[::-1], side="right")
     return [
         (f"shade{shade_of(step, steps)}", "".join(_row_runs(passed == step)))
@@ -223,6 +226,7 @@ def shade_paths(cells: FloatArray, steps: Sequence[float]) -> list[tuple[str, st
 
 def _row_runs(marked: BoolArray) -> list[str]:
     """Rectangles that cover the marked cells of each row."""
+    # A run starts where the mask rises from 0 to 1 and ends where it falls.
     edges = np.diff(np.pad(marked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     rows, starts = np.nonzero(edges == 1)
     ends = np.nonzero(edges == -1)[1]
@@ -359,6 +363,7 @@ def _paint_cells(
     """Draw the squares over an area; padding from coarsening, beyond `size`, is cut off."""
     x, y, width, height = map(coordinate, area)
     across, up = size
+    # A nested SVG in units of cells: crisp edges, and paths of small whole numbers.
     drawing.add(
         f'<svg x="{x}" y="{y}" width="{width}" height="{height}" preserveAspectRatio="none" '
         f'viewBox="0 {len(cells) - up:.6g} {across:.6g} {up:.6g}" shape-rendering="crispEdges">'
@@ -434,6 +439,7 @@ def draw_box_map(
         boxes = _spread_over_grid(boxes, sides)
     edges = np.array(boxes, dtype=np.float64).T
     left, right, bottom, top, counts = edges
+    # Density, not the count: a large box with many rows may be empty land.
     density = counts / ((right - left) * (top - bottom))
     steps = shade_steps(density)
     paint = partial(_paint_boxes, edges[:4], density, steps, sides, f"Count per {unit}")

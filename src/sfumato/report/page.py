@@ -40,6 +40,7 @@ def render(
     title: str, blocks: Sequence[Block], *, lead: str, footer: str, generator: str = "Sfumato"
 ) -> str:
     """The whole page. `footer` tells people where it comes from, `generator` tells programs."""
+    # The policy names the hash of exactly these bytes, so both come from one string.
     style = picture_style() + sheet("page.css")
     return (
         _templates()
@@ -91,7 +92,7 @@ def templates(*packages: str) -> Environment:
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelled fact fails instead of leaving a hole
         finalize=_keep_percent_together,
         trim_blocks=True,
         lstrip_blocks=True,

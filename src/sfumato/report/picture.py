@@ -59,6 +59,7 @@ class Picture:
         outer.add(inner.svg(f'x="{_MARGIN}" y="{top}"'))
         for index, line in enumerate(note_lines):
             outer.text((_MARGIN, top + inner.height + _LINE * index + 14), line)
+        # Screen readers get the first rows of the table: an SVG file has no table below it.
         rows = "; ".join(" ".join(map(str, row)) for row in self.table.rows[:12])
         description = f"{self.note} {', '.join(self.table.headers)}: {rows}".strip()
         before = (

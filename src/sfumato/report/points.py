@@ -161,6 +161,8 @@ def draw_intervals(
     Series differ by shape and by colour, so that either is enough to tell them apart. `limit` says
     in the legend what the line across a row means.
     """
+    # Shares are drawn from 0 % to 100 % even where all are small, so that rows of different
+    # charts compare.
     check_finite(point for row in rows for point in row.points)
     series = list(dict.fromkeys(point.name for row in rows for point in row.points))
     kinds = {
@@ -202,7 +204,7 @@ def _scale_of(
     low, high = min(positions, default=0.0), max(positions, default=0.0)
     if logarithmic and low > 0:
         return Logarithmic(low, high) if low < high else Logarithmic(low / 2, high * 2)
-    if low == high:
+    if low == high:  # a scale of zero length would divide by zero
         low, high = low - 0.5, high + 0.5
     return Dates(low, high) if dates else Linear(low, high)
 
@@ -218,6 +220,7 @@ def _paint_lines(
 ) -> None:
     frame = draw_frame(drawing, scales, titles, height=240)
     tones = series_tones(point.series for point in points)
+    # Thinned after the scales are chosen, so that no extreme value leaves the frame.
     lines = {name: thin([point for point in points if point.series == name]) for name in tones}
     for name, line in lines.items():  # all bands first, so that no band covers a line
         with_band = [
@@ -316,6 +319,7 @@ def _paint_tradeoff(
     best = sorted((a, b) for point, a, b in placed if point.best)
     if len(best) > 1:
         drawing.path(line_path(*map(list, zip(*best, strict=True))), f"line stroke{_BEST}")
+    # Names must cover neither points nor error bars of other points.
     occupied: list[Box] = []
     for point, a, b in placed:
         (left, right), (bottom, top) = frame.x(point.x[1:]), frame.y(point.y[1:])
@@ -330,6 +334,7 @@ def _paint_tradeoff(
 def _scale_of_intervals(intervals: Sequence[Interval]) -> Linear:
     """A scale with round ends around all intervals, within 0 % and 100 %."""
     low, high = min(share.low for share in intervals), max(share.high for share in intervals)
+    # At least half a percent, for candidates that hardly differ.
     margin = max(0.05 * (high - low), 0.005)
     scale = scale_around(max(low - margin, 0.0), min(high + margin, 1.0), percent=True)
     return Linear(max(scale.low, 0.0), min(scale.high, 1.0), percent=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def bar_table(
-    values: Sequence[tuple[str, float]], *, what: str, value: str, percent: bool = False
+    values: Sequence[tuple[str, float]], *, category: str, value: str, percent: bool = False
 ) -> Table:
     """A table of horizontal bars in order, each with its name and number.
 
@@ -27,7 +27,7 @@ def bar_table(
     """
     longest = 1.0 if percent else max((number for _, number in values), default=0.0)
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold")
-    table.add_column(printable(what), overflow="fold")
+    table.add_column(printable(category), overflow="fold")
     table.add_column(printable(value), justify="right", no_wrap=True)
     table.add_column("", ratio=1, min_width=10)
     for name, number in values:

@@ -31,17 +31,17 @@ from sfumato.report.bars import draw_people
 
 LONG = "a category with a name that no telephone has room for, and some more words"
 CHARTS = {
-    "bar": draw_bars([("a < b", 3), (LONG, 0)], label="Bars", what="Name", value="Count"),
+    "bar": draw_bars([("a < b", 3), (LONG, 0)], label="Bars", category="Name", value="Count"),
     "noisy": draw_bars(
         [Bar(LONG, 12_345_678, 12_000_000, 13_000_000), Bar("b", -900, -2000, 200)],
         label="Bars",
-        what="Name",
+        category="Name",
         value="Count",
     ),
     "grouped": draw_bar_groups(
         [(f"{LONG} {n}", [Bar("Female", 5 * n, 0, 10), Bar(LONG, 7, 6, 8)]) for n in range(4)],
         label="Groups",
-        what=("Name", "Sex"),
+        category=("Name", "Sex"),
         value="Count",
     ),
     "line": draw_lines(
@@ -87,7 +87,7 @@ def test_every_chart_has_words_and_a_table(chart: Picture) -> None:
 
 def test_bars_are_as_long_as_their_numbers() -> None:
     chart = draw_bars(
-        [("whole", 1.0), ("quarter", 0.25)], label="l", what="w", value="v", percent=True
+        [("whole", 1.0), ("quarter", 0.25)], label="l", category="w", value="v", percent=True
     )
     svg = chart.draw(400)
     assert [one.attrib["width"] for one in marks(svg, "tone0")] == ["400", "100"]
@@ -95,7 +95,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 
 
 def test_bars_below_zero_go_to_the_other_side_of_it() -> None:
-    chart = draw_bars([("up", 30.0), ("down", -10.0)], label="l", what="w", value="v")
+    chart = draw_bars([("up", 30.0), ("down", -10.0)], label="l", category="w", value="v")
     svg = chart.draw(400)
     up, down = marks(svg, "tone0")
     assert up.attrib["x"] == "100"
@@ -104,7 +104,9 @@ def test_bars_below_zero_go_to_the_other_side_of_it() -> None:
 
 
 def test_the_error_of_a_bar_is_drawn_and_told() -> None:
-    chart = draw_bars([Bar("a", 50, 40, 60), Bar("b", 100)], label="l", what="Name", value="Count")
+    chart = draw_bars(
+        [Bar("a", 50, 40, 60), Bar("b", 100)], label="l", category="Name", value="Count"
+    )
     (whisker,) = marks(chart.draw(404), "whisker")
     assert "h80" in whisker.attrib["d"]  # 20 of 100 on 400 pixels
     assert chart.table.headers == ("Name", "Count", "95 % interval")
@@ -116,7 +118,7 @@ def test_one_bar_may_be_accented_and_words_stand_for_figures() -> None:
     chart = draw_bars(
         [("a", 1), ("b", 0)],
         label="l",
-        what="w",
+        category="w",
         value="v",
         accent="a",
         texts_beside=["above", "below"],

@@ -32,7 +32,7 @@ BLOCKS: list[Block] = [
     Note(EVIL, warning=True),
     PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)]),
     PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)], folded=True),
-    draw_bars([(EVIL, 1)], label=EVIL, what=EVIL, value=EVIL),
+    draw_bars([(EVIL, 1)], label=EVIL, category=EVIL, value=EVIL),
     KeyFigures([(EVIL, EVIL)]),
     Headline(EVIL, EVIL, _CROWD),
     Folded(EVIL, [Paragraph(EVIL), PageTable(EVIL, (EVIL, "b"), [(EVIL, 1)])]),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PICTURE = draw_bars(
     [Bar("a < b", 3, 1, 5), Bar("c", -1, -3, 1)],
     label='Rows "of" each <name>, and a label that is long enough to need more than one line of it',
-    what="Name",
+    category="Name",
     value="Count",
 )
 
@@ -50,7 +50,7 @@ def test_the_same_figures_are_the_same_bytes() -> None:
     again = draw_bars(
         [Bar("a < b", 3, 1, 5), Bar("c", -1, -3, 1)],
         label=PICTURE.label,
-        what="Name",
+        category="Name",
         value="Count",
     )
     assert again.svg == PICTURE.svg

@@ -11,7 +11,7 @@ from sfumato.report.terminal import bar_table
 
 def printed(values: list[tuple[str, float]], *, percent: bool = False) -> list[str]:
     console = Console(file=StringIO(), width=60)
-    console.print(bar_table(values, what="Columns", value="Unique", percent=percent))
+    console.print(bar_table(values, category="Columns", value="Unique", percent=percent))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().splitlines()
 

@@ -349,7 +349,7 @@ def _learning_blocks(learned: Learned | None) -> list[Block]:
         bars += [(f"{name.capitalize()}, trained on the synthetic table", synthetic)]
         bars += [(f"{name.capitalize()}, trained on the original", real)]
     label = f"Correct predictions of {learned.question}, for {learned.tested:,} unseen real rows"
-    drawn = draw_bars(bars, label=label, what="Model", value="Correct", percent=True)
+    drawn = draw_bars(bars, label=label, category="Model", value="Correct", percent=True)
     return [
         Heading("Models trained on the table", 3),
         Paragraph(_learning_sentence(learned)),

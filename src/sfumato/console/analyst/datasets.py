@@ -33,7 +33,7 @@ def dataset_page(visit: Visit) -> Page:
     """Show the declared columns of a data set and questions to begin with."""
     catalogue = visit.vault.questions(principal=visit.principal).catalogue
     name = visit.path["name"]
-    if name not in catalogue:
+    if name not in catalogue:  # a hidden data set is answered like one that never was
         raise not_found()
     declared = catalogue[name]
     rows = [_column_row(column) for column in schema_to_json(declared.schema)["columns"]]

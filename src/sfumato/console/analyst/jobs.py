@@ -29,7 +29,7 @@ def list_jobs(visit: Visit) -> Page:
 def cancel_job(visit: Visit) -> Redirect:
     """Cancel a job."""
     job = visit.vault.jobs.look_up(visit.path["job"], principal=visit.principal)
-    if job is None:
+    if job is None:  # also jobs of other principals
         raise not_found()
     job = visit.vault.jobs.cancel(job, principal=visit.principal)
     return Redirect("/console/jobs", f"The job is {job.state}. Its charges remain.")

@@ -44,7 +44,7 @@ def program_page(visit: Visit) -> Page:
 def run_program(visit: Visit) -> Page | Redirect:
     """Try a program on synthetic rows, or submit it as a job, depending on the button."""
     fields = {name: visit.text(name) for name in _FIELDS}
-    request = visit.text("request")[:LONGEST_ID] or None
+    request = visit.text("request")[:LONGEST_ID] or None  # a form sent twice is one job
     try:
         fields["program"], fields["language"] = _program_text(visit)
         arguments = _arguments(fields)
@@ -76,7 +76,7 @@ def _program_text(visit: Visit) -> tuple[str, str]:
     if upload is None or not upload.size:
         text = visit.values.get("program", "").replace("\r\n", "\n")
         return text, visit.text("language") or PYTHON
-    check_length(upload.size)
+    check_length(upload.size)  # before it is read into memory
     try:
         return upload.file.read().decode(), language_of(PurePath(upload.name))
     except UnicodeDecodeError:

@@ -51,6 +51,7 @@ def ask(visit: Visit) -> Page | Redirect:
     if visit.text("do") != "ask":
         return _question_form(visit, question, request, explained=_explain(visit, question))
     try:
+        # Checked before anything is charged.
         _check_same_question(visit, request, question)
         questions, plan = _prepare(visit, question)
         answer = questions.answer(_QUERY, plan, request_id=OwnRequest(f"console/{request}"))
@@ -59,6 +60,7 @@ def ask(visit: Visit) -> Page | Redirect:
         # A refusal may be stored under this request id for good, so the form gets a new one.
         status = problem_json.status_of(error)
         return _question_form(visit, question, refusal=refusal, status=status)
+    # After a redirect, a reload of the page repeats a GET and never the question.
     entry = visit.vault.history.add(visit.principal, request, question, answer, plan.datasets)
     return Redirect(f"/console/answers/{entry}")
 
@@ -235,6 +237,7 @@ def _with_privacy_clause(question: Mapping[str, str], answer: Answer) -> str:
     """The question as SQL that states its own budget."""
     options = ", ".join(f"{name} = {amount}" for name, amount in _amounts(answer))
     sql = question["sql"]
+    # A common table expression or an own clause stays as it is: only a plain SELECT is extended.
     if sql[:6].upper() != "SELECT" or " WITH " in sql[:12].upper():
         return sql
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}){sql[6:]}"

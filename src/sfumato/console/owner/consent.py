@@ -70,6 +70,7 @@ def import_answers(visit: Visit) -> Page | Redirect:
     registry, upload = _registry(visit), visit.files.get("file")
     if upload is None or not upload.size:
         return _registry_page(visit, errors={"file.": "Choose a file first."}, status=422)
+    # A file of our own name in a folder that is removed: no name of the sender becomes a path.
     with Scratch(temporary_folder(), "sfumato-") as folder:
         path = folder / "consent.csv"
         path.write_bytes(upload.file.read(MOST_BYTES))
@@ -102,6 +103,7 @@ def _errors(form: str, error: Exception) -> dict[str, str]:
 
 
 def _person_id(registry: ConsentRegistry, text: str) -> str | int:
+    # "7" and 7 are different people to the registry: the kind of its column decides.
     return int(text) if registry.kind is Kind.INTEGER else text
 
 

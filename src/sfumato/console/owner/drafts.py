@@ -112,6 +112,7 @@ class TableDrafts:
     def get(self, name: str) -> TableDraft | None:
         """The draft with this id, or None."""
         folder = self._folder / name
+        # The id comes from an address: its pattern keeps paths such as ../.. out.
         if not _ID.fullmatch(name) or not (folder / _NOTE).is_file():
             return None
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
@@ -244,6 +245,7 @@ def _copy(file: IO[bytes], stored: IO[bytes]) -> None:
 
 
 def _check_text(path: Path) -> None:
+    # Limited: a line without end would fill the memory.
     with path.open("rb") as stream:
         header = stream.readline(_LONGEST_HEADER)
     if header.startswith((*_COMPRESSED, _PARQUET)):

@@ -44,7 +44,7 @@ def list_principals(visit: Visit) -> Page:
 def add_principal(visit: Visit) -> Page | Redirect:
     """Add a principal."""
     fields = visit.filled("epsilon", "delta", "population", "expires")
-    if "epsilon" not in fields:
+    if "epsilon" not in fields:  # without a budget a delta means nothing
         fields.pop("delta", None)
     try:
         added = visit.vault.people.add(
@@ -105,6 +105,7 @@ def make_token(visit: Visit) -> Page | Redirect:
 def revoke_token(visit: Visit) -> Redirect:
     """Revoke a token of a principal for good."""
     principal = _principal(visit)
+    # A token of somebody else is unknown here: the page must not change another principal.
     tokens = visit.vault.tokens.list()
     if visit.path["token"] not in [
         token.id for token in tokens if token.principal == principal.name

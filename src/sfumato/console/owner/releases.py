@@ -80,7 +80,7 @@ def compare_releases(visit: Visit) -> Page | Redirect:
         for release in visit.vault.releases.list(principal=visit.principal)
     }
     names = sorted({dataset_of[release] for release in chosen if release in dataset_of})
-    if len(names) != 1:
+    if len(names) != 1:  # attacks need one original to compare with
         problem = "Tick releases of the same data set to compare them."
         return Page(_releases(visit, {"release": problem}), 422)
     try:
@@ -123,6 +123,7 @@ def open_release(visit: Visit) -> Page | Redirect:
     """Open a release to the ticked readers and close it to all others."""
     release = find_release(visit)
     readers = visit.several.get("to", ())
+    # Copies cannot be taken back, so opening needs a confirmation; closing does not.
     if readers and visit.text("approved") != YES:
         errors = {"approved": "Tick this box to confirm that you looked at the release."}
         return _release_page(visit, release, errors, 422)
@@ -198,7 +199,7 @@ def _integer(name: str, text: str) -> int:
 def _errors(error: Exception, family: str) -> dict[str, str]:
     if not isinstance(error, SfumatoError):
         return {str(error): "Write a whole number, such as 5."}
-    if error.code == "budget_exhausted":
+    if error.code == "budget_exhausted":  # it names an account, not a field
         return {"epsilon": field_errors(error)[""]}
     return field_errors(error, (*_FIELDS[family], _BOXES[family]))
 

@@ -100,6 +100,7 @@ def edit_schema(
         people already have a guarantee for this unit.
     """
     fields = {name: posted.get(name, "") for name in fields_of(schema)}
+    # Two owners, or two tabs, may edit at the same time: the second must see the first change.
     if fields[STATE] != state_of(schema):
         problem = "The schema was changed meanwhile. This is the current one; edit it again."
         return EditedSchema(fields_of(schema), errors={STATE: problem})
@@ -230,6 +231,7 @@ class _ColumnForm:
 
     def column(self) -> Column | None:
         """The column that the fields declare; None if any is wrong."""
+        # Not read back from its texts: lists too long to show, and spellings, would be lost.
         if self._texts == self._shown and self._seen is None:
             return self._column
         keys = self._file_keys()

@@ -104,7 +104,7 @@ def add_table(visit: Visit) -> Page | Redirect:
     except SfumatoError as error:
         errors = field_errors(error, ("name", *_BUDGET_FIELDS, "schema"))
         return _add_form(draft, visit, visit.values, errors, 422)
-    draft.finish()
+    draft.finish()  # only now: a refused table stays a draft
     notice = " ".join([f"{name} is in the vault.", *added.warnings])
     return Redirect(f"{TABLES}/{quote(name)}", notice)
 
@@ -119,6 +119,7 @@ def declare_table(visit: Visit) -> Page | Redirect:
     """Change the schema of a data set."""
     name, file = visit.path["name"], _schema_file(visit)
     schema = load(file)
+    # Its people have a guarantee for the current unit, so the unit stays.
     edited = edit_schema(schema, visit.values, file.parent, with_unit=False)
     if edited.schema is not None:
         try:

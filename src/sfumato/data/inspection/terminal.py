@@ -85,7 +85,7 @@ def _sets(inspection: Inspection) -> RenderableType:
             chosen[set_risk.columns] = set_risk
     rows = [(_name(set_risk), set_risk.unique_share) for set_risk in chosen.values()]
     title = f"Most telling sets of columns (of {len(inspection.sets):,} examined)"
-    shown = bar_table(rows, what=title, value="unique", percent=True)
+    shown = bar_table(rows, category=title, value="unique", percent=True)
     return Group(shown, f"\n{left_out}") if (left_out := inspection.left_out) else shown
 
 

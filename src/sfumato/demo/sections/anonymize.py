@@ -1,4 +1,4 @@
-"""Release the table: nobody stands out any more. What that costs."""
+"""Anonymize the table: nobody is unique any more, and some detail is lost."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def section(town: Town) -> list[Block]:
         _table("After: six rows of the release, in its own order", released, shown),
         _figures(wide),
         _costs(wide),
-        Heading("The price of larger groups", level=3),
+        Heading("The price of larger classes", level=3),
         Paragraph(
-            "The more people look alike, the less the table says. Labels chosen for each box of "
-            "rows keep more detail than one level for the whole column, but they are harder to "
-            "work with."
+            "Larger classes protect better and leave less detail in the table. Labels chosen for "
+            "each box of rows keep more detail than one level for a whole column, but they are "
+            "harder to work with."
         ),
         draw_lines(
             curves,
@@ -129,16 +129,16 @@ def _costs(wide: Anonymized) -> PageTable:
         "What it cost, by several measures; smaller is better",
         ("Cost", "Before", "After"),
         [
-            (what, show(wide.before[name]), show(cost[name] or 0.0))
-            for name, what in _SHOWN_COSTS.items()
+            (measure, show(wide.before[name]), show(cost[name] or 0.0))
+            for name, measure in _SHOWN_COSTS.items()
         ],
     )
 
 
 def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
-    loss, more = (decided.figures["cost"]["loss"] or 0.0 for decided in (wide, diverse))
+    loss, diverse_loss = (decided.figures["cost"]["loss"] or 0.0 for decided in (wide, diverse))
     return Paragraph(
         f"If all {K} people who look alike have the same illness, the class hides nothing. If "
         f"every class must mix illnesses like {L} equally common ones (entropy {L}-diversity), the "
-        f"loss grows from {share(loss)} to {share(more)}."
+        f"loss grows from {share(loss)} to {share(diverse_loss)}."
     )

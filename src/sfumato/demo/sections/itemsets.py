@@ -55,6 +55,6 @@ def _pairs(town: Town) -> Picture:
     return draw_bars(
         bars,
         label=f"Patients of two departments, with noise at epsilon {_EPSILON}",
-        what="Departments",
+        category="Departments",
         value="Patients",
     )

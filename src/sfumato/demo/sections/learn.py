@@ -43,18 +43,18 @@ def section(town: Town) -> list[Block]:
     """Show how well private models predict, at three values of epsilon."""
     table = health(town.people)
     tested = table.num_rows // 4
-    learned, others = table.slice(tested), table.slice(0, tested)
-    usual = max(np.unique(others["ill"].to_numpy(zero_copy_only=False), return_counts=True)[1])
+    training, test_rows = table.slice(tested), table.slice(0, tested)
+    usual = max(np.unique(test_rows["ill"].to_numpy(zero_copy_only=False), return_counts=True)[1])
     return [
         Heading("Learn a model"),
         Paragraph(
-            "A model can be learned from noisy counts and sums. Its predictions then cost no "
-            "further budget, because it protects every person it was learned from. Here models "
-            "predict who has an illness from age, sex and visits to the clinic. They learn from "
-            f"{learned.num_rows:,} people and are tested on {tested:,} others. Always predicting "
-            f"the most common value is {usual / tested:.0%} right."
+            "Sfumato trains a model from noisy counts and sums, so the model protects every person "
+            "in its training data, and its predictions cost no further budget. Here models predict "
+            "from age, sex and visits to the clinic whether a person is ill. They learn from "
+            f"{training.num_rows:,} people and are tested on {tested:,} others. The constant "
+            f"prediction of the most common value is right for {usual / tested:.0%}."
         ),
-        _scores(learned, others),
+        _scores(training, test_rows),
         Note(
             "All bounds are declared and public. Learning several models and keeping the best "
             "costs the budget of each; so does the test, if it uses rows of the same people."
@@ -65,25 +65,25 @@ def section(town: Town) -> list[Block]:
 def health(people: pa.Table) -> pa.Table:
     """Age, sex and visits of everybody, and whether they are ill."""
     born = people["birth_date"].to_numpy().astype("datetime64[Y]").astype(np.int64) + 1970
-    ill = np.where(_words(people, "disease") == "none", "no", "yes")
+    ill = np.where(_text_column(people, "disease") == "none", "no", "yes")
     age = np.clip(_YEAR - born, 0, 100)
     sex, visits = (people[name].combine_chunks() for name in ("sex", "visits"))
     return pa.table({"age": age, "sex": sex, "visits": visits, "ill": ill})
 
 
-def _words(people: pa.Table, name: str) -> NDArray[np.str_]:
+def _text_column(people: pa.Table, name: str) -> NDArray[np.str_]:
     return np.array(people[name].to_pylist(), dtype=str)
 
 
-def _scores(learned: pa.Table, others: pa.Table) -> Picture:
+def _scores(training: pa.Table, test_rows: pa.Table) -> Picture:
     """The share of other people that each model predicts correctly, at each epsilon."""
-    truth, points = _words(others, "ill"), []
-    with closing(read(learned, _SCHEMA)) as opened:
+    truth, points = _text_column(test_rows, "ill"), []
+    with closing(read(training, _SCHEMA)) as opened:
         for name, kind in _KINDS.items():
             for epsilon in _EPSILONS:
                 private = protect(opened, epsilon=epsilon)
                 model = private.learn(kind, features=_FEATURES, target="ill", epsilon=epsilon)
-                points.append(Point(name, float(epsilon), model.score(others, truth)))
+                points.append(Point(name, float(epsilon), model.score(test_rows, truth)))
     return draw_lines(
         points,
         label="Share of other people predicted correctly",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.demo import vocabulary as words
+from sfumato.demo import vocabulary
 from sfumato.methods import local
 from sfumato.methods.local import central_comparison
 from sfumato.report.bars import bar_with_error, draw_bars
@@ -32,14 +32,14 @@ def section(town: Town) -> list[Block]:
     return [
         Heading("Collect without being trusted"),
         Paragraph(
-            "So far somebody held the table. Here nobody does: the devices of the "
-            f"{town.people.num_rows:,} people randomize their answers before sending them, so "
-            "nobody who reads a report knows whether it is true. Only many reports together give "
-            "an estimate."
+            "So far the clinic had a table. Here nobody has one: the devices of the "
+            f"{town.people.num_rows:,} people randomize their answers before sending them. A "
+            "single report may be false, so it reveals little; many reports together give an "
+            "estimate."
         ),
         *_illnesses(town.people),
         *_salaries(town.people),
-        Heading("The price of not being trusted", level=3),
+        Heading("The cost of an untrusted collector", level=3),
         *central_comparison.blocks(local.contrast(epsilons=("0.1", "1"), people=_PEOPLE)),
     ]
 
@@ -47,7 +47,7 @@ def section(town: Town) -> list[Block]:
 def _illnesses(people: pa.Table) -> list[Block]:
     """The share of each illness estimated from reports, and the truth that no collector has."""
     answers = people["disease"].to_pylist()
-    oracle = local.oracle("auto", list(words.DISEASES), epsilon=_DRAWN)
+    oracle = local.oracle("auto", list(vocabulary.DISEASES), epsilon=_DRAWN)
     estimates = oracle.estimate(oracle.sketch(oracle.randomize(answers))).to_pylist()
     bars = [
         bar_with_error(
@@ -55,7 +55,7 @@ def _illnesses(people: pa.Table) -> list[Block]:
         )
         for estimate in estimates
     ]
-    true = {disease: answers.count(disease) / len(answers) for disease in words.DISEASES}
+    true = {disease: answers.count(disease) / len(answers) for disease in vocabulary.DISEASES}
     rows = [
         (
             estimate["value"],
@@ -66,13 +66,13 @@ def _illnesses(people: pa.Table) -> list[Block]:
     return [
         Heading("Which illness do you have?", level=3),
         Paragraph(
-            f"Asked at epsilon {_DRAWN} with the mechanism that suits {len(true)} answers "
-            f"({oracle.name}): {oracle.why}."
+            f"Each person answers at epsilon {_DRAWN}. The mechanism with the smallest error for "
+            f"{len(true)} possible answers is {oracle.name}: {oracle.why}."
         ),
         draw_bars(
             bars,
             label="Share of people with each illness, estimated from randomized reports",
-            what="Illness",
+            category="Illness",
             value="Share",
             percent=True,
             note="Estimates are not cut off: that of a rare illness may be below 0 %.",

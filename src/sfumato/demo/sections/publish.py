@@ -150,7 +150,7 @@ def _errors(
     methods: Mapping[str, str],
     queries: NDArray[np.generic],
     exact: FloatArray,
-    what: str,
+    counted: str,
 ) -> Picture:
     """The root mean squared error of range counts, by every method and epsilon."""
     points = []
@@ -162,9 +162,9 @@ def _errors(
             points.append(Point(name, float(epsilon), float(off)))
     return draw_lines(
         points,
-        label=f"Typical error of the number of {what} in a range",
+        label=f"Typical error of the number of {counted} in a range",
         x="Epsilon",
-        y=what.capitalize(),
+        y=counted.capitalize(),
         series="Method",
         logarithmic=True,
         logarithmic_y=True,

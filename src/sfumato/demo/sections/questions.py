@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 HALVES = 600
 """The number of random halves in which ill people are counted."""
 
-_EACH = 150
+_ILL_PEOPLE = 150
 _BUDGET = 10
 _QUESTION = """
 SELECT half, COUNT(*) AS n FROM people JOIN halves USING (person) WHERE ill GROUP BY half
 """
-_WHOLE = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'
+_INTEGER_COLUMN = '[columns.{}]\nkind = "integer"\nbounds = [0, {}]\nnullable = false\n'
 
 
 def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[float]]:
     """The share of people whose illness is inferred from exact counts, and from private ones."""
     ill = _chosen(people)
-    places = np.arange(HALVES * len(ill), dtype=np.uint64)
-    inside = (bits("half", places) >> np.uint64(63)).reshape(HALVES, len(ill)) == 1
+    counters = np.arange(HALVES * len(ill), dtype=np.uint64)
+    inside = (bits("half", counters) >> np.uint64(63)).reshape(HALVES, len(ill)) == 1
     exact = inside @ ill.astype(np.int64)
     with TemporaryDirectory(prefix="sfumato-") as home:
         answers = _private_counts(Path(home), ill, inside, epsilons)
@@ -68,8 +68,8 @@ def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[
 def _chosen(people: pa.Table) -> BoolArray:
     """As many ill as healthy people, so that a guess is right half of the time."""
     ill = pc.not_equal(people["disease"], "none").to_numpy()
-    each = min(_EACH, int(ill.sum()), int((~ill).sum()))
-    rows = np.concatenate([np.flatnonzero(ill)[:each], np.flatnonzero(~ill)[:each]])
+    group_size = min(_ILL_PEOPLE, int(ill.sum()), int((~ill).sum()))
+    rows = np.concatenate([np.flatnonzero(ill)[:group_size], np.flatnonzero(~ill)[:group_size]])
     return np.asarray(ill[np.sort(rows)])
 
 
@@ -82,14 +82,14 @@ def _private_counts(
     home: Path, ill: BoolArray, inside: BoolArray, epsilons: Sequence[float]
 ) -> list[NDArray[Any]]:
     """The same counts from a vault with the people; the members of each half are public."""
-    person = _WHOLE.format("person", len(ill) - 1)
+    person = _INTEGER_COLUMN.format("person", len(ill) - 1)
     half, members = np.nonzero(inside)
     held = {
         "people": (
             {"person": np.arange(len(ill)), "ill": ill},
             '[columns.ill]\nkind = "boolean"\n',
         ),
-        "halves": ({"person": members, "half": half}, _WHOLE.format("half", HALVES - 1)),
+        "halves": ({"person": members, "half": half}, _INTEGER_COLUMN.format("half", HALVES - 1)),
     }
     for name, (columns, declared) in held.items():
         parquet.write_table(pa.table(columns), home / f"{name}.parquet")
@@ -140,12 +140,12 @@ def section(town: Town) -> list[Block]:
         unit: Any = visits.schema.unit
         private = protect(visits, unit=replace(unit, max_groups=12), epsilon=BUDGET)
         return [
-            Heading("Ask queries"),
+            Heading("Answer queries within a budget"),
             Paragraph(
-                "Instead of the table, the clinic can release answers. Each has enough noise to "
-                "hide any one person with all their visits, and each uses some of the budget: "
-                f"epsilon {BUDGET} for all answers together. The truth may stand beside the "
-                "answers only because everyone on this page is made up."
+                "Instead of the table, the clinic can release answers. Each answer has enough "
+                "noise to hide any one person with all their visits, and uses a part of the "
+                f"budget: epsilon {BUDGET} for all answers together. This page shows the truth "
+                "beside the answers only because everyone on it is made up."
             ),
             *_monthly(private, town.visits),
             *_until_spent(private, town.visits),
@@ -188,17 +188,17 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
     )
     rows: list[tuple[str, ...]] = []
     refusal = ""
-    for (words, sql), truth in zip(_QUESTIONS.items(), truths, strict=True):
+    for (question, sql), truth in zip(_QUESTIONS.items(), truths, strict=True):
         try:
             answer = private.query(sql, epsilon="0.4")
         except BudgetError as error:
-            refusal = f"{words} {error.message}"
+            refusal = f"'{question}' {error.message}"
             break
         assert answer.error is not None
         bound = answer.error["n"]["bound95"]
         near = bound[0] if isinstance(bound, list) else bound
-        value, left = answer.table["n"][0].as_py(), answer.remaining["epsilon"]
-        rows.append((words, show(value), f"± {near:,.3g}", show(truth), f"{left:.2g}"))
+        value, remaining = answer.table["n"][0].as_py(), answer.remaining["epsilon"]
+        rows.append((question, show(value), f"± {near:,.3g}", show(truth), f"{remaining:.2g}"))
     return [
         Heading("Until the budget is spent", level=3),
         PageTable(
@@ -207,7 +207,7 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
             rows,
         ),
         Note(
-            f"Then the budget is spent, and the clinic answers nothing more. {refusal}",
+            f"Then the budget is spent and the vault refuses the next query. {refusal}",
             warning=True,
         ),
     ]
@@ -228,8 +228,8 @@ def _attack(people: pa.Table) -> list[Block]:
         Heading("Why exact answers are dangerous", level=3),
         Paragraph(
             f"An attacker asks for the number of ill people in {HALVES} random halves of 300 "
-            "people, of whom 150 are ill. No count names anybody. Yet hardly more than one "
-            "combination of ill people fits all counts: exact counts reveal the illness of "
+            "people, of whom 150 are ill. No count names anybody, but almost only the true "
+            "combination of ill people fits all of them: exact counts reveal the illness of "
             f"{share(exact)} of the people. A guess is right for half of them."
         ),
         draw_lines(

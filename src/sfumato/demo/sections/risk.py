@@ -1,4 +1,4 @@
-"""The risk: who stands out in the table, and who can be named with a public list."""
+"""The risk: how many people are unique, and who can be named by a public list."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _attackers(town: Town) -> list[Block]:
             f"How often an attacker who knows these {count} columns picks the right row",
             ("Attacker", "What they do", "On average", "At worst"),
             [
-                (name, what, share(rates.average), share(rates.highest))
-                for name, what, rates in attackers
+                (name, action, share(rates.average), share(rates.highest))
+                for name, action, rates in attackers
             ],
         ),
     ]
@@ -114,7 +114,7 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
         draw_bars(
             [(_name(risk), risk.unique_share) for risk in ordered],
             label="The most revealing sets of one, two, three and four columns",
-            what="Columns",
+            category="Columns",
             value="Unique people",
             percent=True,
             accent=_name(known),
@@ -145,8 +145,8 @@ def _linking(town: Town) -> list[Block]:
         ),
         _examples(right),
         Note(
-            "A program made up everyone here from names of paints, so their names may be shown. "
-            "With real data this page would show only counts.",
+            "Everyone here is made up, with names of paints, so this page may show their names. "
+            "With real data it would show only counts.",
             warning=True,
         ),
     ]
@@ -211,6 +211,6 @@ def _draw_all_sets(sets: Sequence[SetRisk]) -> Picture:
     ]
     table = PageTable(label, ("Columns", "Columns known", "Unique people"), rows)
     return draw_lines(
-        points, label=label, x="Sets of columns, the least revealing first", y="Unique people",
+        points, label=label, x="Share of these sets, the least revealing first", y="Unique people",
         series="Known to the attacker", percent=True, steps=True, table=table,
     )  # fmt: skip

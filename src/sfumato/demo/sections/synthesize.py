@@ -50,9 +50,9 @@ def section(town: Town) -> list[Block]:
     figures = [
         (
             share(distances.mean.tvd),
-            f"distance of {words}; fresh sample {share(distances.mean.floor)}",
+            f"distance of {measure}; fresh sample {share(distances.mean.floor)}",
         )
-        for words, distances in zip(
+        for measure, distances in zip(
             ("single columns", "two-way marginals", "three-way marginals"),
             evaluation.sets.values(),
             strict=True,

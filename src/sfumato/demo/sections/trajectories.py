@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _PATHS, _POINTS, _METRES = 300, 48, 16_000
 _EPSILON, _CELL, _MINUTES = 2, 500, 15
-_PLACE = Bounds(0, _METRES)
+_POSITION = Bounds(0, _METRES)
 _SCHEMA = Schema(
     "walks",
     (
         Column("person", Kind.INTEGER, Role.IDENTIFIER, nullable=False),
         Column("time", Kind.INTEGER, domain=Bounds(0, 86_400)),
-        Column("lon", Kind.INTEGER, domain=_PLACE),
-        Column("lat", Kind.INTEGER, domain=_PLACE),
+        Column("lon", Kind.INTEGER, domain=_POSITION),
+        Column("lat", Kind.INTEGER, domain=_POSITION),
     ),
     Entity("person", max_rows=_POINTS),
     form=Points("person", "time", "lon", "lat"),
@@ -43,12 +43,12 @@ _SCHEMA = Schema(
 def section(town: Town) -> list[Block]:
     """Make walks through a town, attack them, and make synthetic ones."""
     del town  # its people have homes but no streets to walk
-    true, others = _walks(0), _walks(_PATHS)
+    true, controls = _walks(0), _walks(_PATHS)
     with closing(read(true, schema=_SCHEMA)) as walks:
         before = _attacked(walks, None, None)
         twin = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
     with closing(read(twin, schema=_SCHEMA)) as drawn:
-        after = _attacked(drawn, true, others)
+        after = _attacked(drawn, true, controls)
     points = [
         Point(name, length, share)
         for name, table in (("true", true), ("synthetic", twin))
@@ -78,8 +78,8 @@ def _walks(first: int) -> pa.Table:
     paths = generated_paths(2 * _PATHS)
     mine = (paths.path_of >= first) & (paths.path_of < first + _PATHS)
     columns = {"time": paths.times, "lon": paths.x, "lat": paths.y}
-    whole = {name: np.rint(values[mine]).astype(np.int64) for name, values in columns.items()}
-    return pa.table({"person": paths.path_of[mine], **whole})
+    rounded = {name: np.rint(values[mine]).astype(np.int64) for name, values in columns.items()}
+    return pa.table({"person": paths.path_of[mine], **rounded})
 
 
 def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None) -> Finding:
@@ -89,6 +89,6 @@ def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None)
 
 
 def _lengths(table: pa.Table) -> list[float]:
-    many = np.unique(table.column("person").to_numpy(), return_counts=True)[1]
-    longest = np.bincount(np.minimum(many, _POINTS), minlength=_POINTS + 1)
-    return [float(share) for share in longest / len(many)]
+    point_counts = np.unique(table.column("person").to_numpy(), return_counts=True)[1]
+    longest = np.bincount(np.minimum(point_counts, _POINTS), minlength=_POINTS + 1)
+    return [float(share) for share in longest / len(point_counts)]

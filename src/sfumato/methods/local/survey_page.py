@@ -185,7 +185,9 @@ def _result_blocks(question: str, epsilon: str, result: ShownResult) -> list[Blo
     if result.bars:
         bars = [Bar(*bar) for bar in result.bars]
         blocks.append(
-            draw_bars(bars, label=question, what="Choice", value=_VALUE, percent=True, note=_NOTE)
+            draw_bars(
+                bars, label=question, category="Choice", value=_VALUE, percent=True, note=_NOTE
+            )
         )
         if min(bar.value for bar in bars) < 0:
             blocks.append(Note(_BELOW_ZERO))

@@ -280,7 +280,7 @@ def _draw_verdicts(
         notes.append(f"{table.num_rows - judged.num_rows:,} more ranges were not judged.")
     return draw_bars(
         bars[:_MOST_VERDICTS], label="Which ranges hold more rows than the threshold",
-        what=" and ".join(columns), value="Threshold", percent=True,
+        category=" and ".join(columns), value="Threshold", percent=True,
         texts_beside=["above" if above else "below" for above in verdicts[:_MOST_VERDICTS]],
         note=" ".join(notes),
     )  # fmt: skip

@@ -22,7 +22,7 @@ def test_models_of_the_town_beat_the_usual_at_the_highest_price() -> None:
     (picture,) = (one for one in blocks if isinstance(one, Picture))
     (told,) = (one for one in blocks if isinstance(one, Paragraph))
     assert "4,500 people" in told.text
-    assert f"{usual:.0%} right" in told.text
+    assert f"is right for {usual:.0%}." in told.text
     best = [
         float(str(share)) for name, epsilon, share in picture.table.rows if float(str(epsilon)) == 1
     ]
