@@ -1,7 +1,7 @@
-"""Kinds of methods by name, with their options: what the registries of all families share.
+"""Kinds of methods by name, with their options: shared by the registries of all families.
 
-A registry is a dictionary of kinds on a light page (`catalogue`) that loads no method, so that
-help is fast. It is the only list of kinds and options: help, Python, HTTP and docs read it.
+A registry is a dictionary of kinds in a module (`catalogue`) that loads no method, so that help is
+fast. It is the only list of kinds and options: help, Python, HTTP and docs read it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of method: its summary, its maker, its options and the tables it is for."""
+    """A kind of method: its summary, the function that prepares it, its options and its tables."""
 
     summary: str
     home: str
-    """The module below `sfumato.methods` whose `prepare` makes a method of a request.
+    """The module below `sfumato.methods` whose `prepare` makes a method from a request.
 
-    After a colon stands the function, where it has another name.
+    A function of another name follows after a colon.
     """
     options: type = NoOptions
     """A dataclass with a field for each option: its type, its default and a line of help."""
     form: str = "rows"
-    """The form of the tables that it is for: rows about people, edges, points or items."""
+    """The form of its tables: rows about people, edges, points or items."""
     target: str = "none"
     """What a model predicts for a row: a number, a class, or nothing that is declared."""
 
@@ -47,20 +47,20 @@ class Kind:
 
     @property
     def maker(self) -> Callable[..., Any]:
-        """Makes a method of a request; its keywords are the options."""
+        """The function that makes a method from a request; its keywords are the options."""
         maker: Callable[..., Any] = getattr(self.module, self.home.partition(":")[2] or "prepare")
         return maker
 
-    def make(self, request: Any, given: Mapping[str, object], title: str) -> Any:
-        """Make the method of a request with options; `title` names the kind in a refusal."""
+    def make(self, request: Any, chosen: Mapping[str, object], title: str) -> Any:
+        """Make the method of a request with options; `title` names the kind in errors."""
         known = [option.name for option in fields(self.options)]
-        for name in given:
+        for name in chosen:
             if name not in known:
                 advice = suggestion(name, known) if known else "it has none."
                 raise ParameterError(
                     "option_unknown", f"{title} has no option {quoted(name)}; {advice}"
                 )
-        return self.maker(request, **given)
+        return self.maker(request, **chosen)
 
     @property
     def option_lines(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ def option_field(help: str, default: Any = None) -> Any:  # noqa: A002  # as arg
 
 
 def kind_named(kinds: Mapping[str, Kind], name: object, title: str) -> Kind:
-    """The kind of that name in a registry; `title` says in a refusal what the kinds are of."""
+    """The kind of a name in a registry; `title` names the family in errors."""
     if arguments.text(name, "kind") not in kinds:
         raise ParameterError(
             "choice_unknown",

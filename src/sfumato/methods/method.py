@@ -1,14 +1,15 @@
-"""The one contract of a differentially private method, and the plan that the gatekeeper charges.
+"""The contract of a differentially private method, and the plan that the gatekeeper charges.
 
 A *method* is a frozen object that states its cost and the forecast of its error from public facts,
-and then reads rows and adds noise. A *plan* is a method with its request: everything that the
-gatekeeper needs to charge it, to find a stored answer to it, and to run it. Families of methods
-(publish, learn, synth, query, programs, stream) supply only what differs.
+and then reads rows and adds noise. A *plan* is a method with its request: the gatekeeper uses it to
+charge the cost, to find a stored answer, and to run the method. Families of methods (publish,
+learn, synth, query, programs, stream) supply only what differs.
 
-Private texts are cut here, for every family and engine: a method reads as many characters as
-`Column.characters` says. What one person's texts cost an engine is then known from the schema, a
-public fact: 280 cells of 8 MB once filled its memory, so that one person decided whether a question
-was answered. What is anonymized is never cut. Decision `private-texts`.
+Private texts are cut here, for every family and engine: a method reads at most
+`Column.characters` of a text. *Attack*: 280 cells of 8 MB once filled the memory of an engine, so
+that one person decided whether a query was answered. With the limit, the memory for one person's
+texts follows from the schema, which is public. Anonymization never cuts texts. Decision
+`private-texts`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set as a method sees it once its cost was charged."""
+    """A data set as a method reads it after its cost was charged."""
 
     name: str
     engine: Engine
@@ -53,31 +54,29 @@ class Dataset:
 
 @dataclass(frozen=True)
 class AnswerSize:
-    """At most how large an answer is, from public facts alone.
-
-    A method that knows it has it as `answer_size`.
-    """
+    """The largest size of an answer, from public facts; see `Plan.answer_size`."""
 
     groups: int
-    """The declared groups, or cells, all of which are answered."""
+    """The number of declared groups or cells, all of which are released."""
     bytes: int
     work: int
-    """The bytes by which work is weighed: of what is declared, and of all that may be observed."""
+    """The bytes that bound the work: of declared groups, and of all that may be observed."""
 
 
 @dataclass(frozen=True)
 class AnswerLimit:
-    """How large one answer may be. Of observed groups no more are shown than it has room for."""
+    """The largest allowed answer. Observed groups beyond it are not released."""
 
     groups: int
     bytes: int
 
 
 def text_limits(columns: Iterable[Column], unit: Unit) -> dict[str, TextLimit | None]:
-    """How many characters of each column are read; None for what is no text.
+    """The number of characters that are read of each column; None for other kinds than text.
 
-    Names of people are read whole or not at all, up to at least `USUAL_LENGTH` characters: a cut
-    would make one person of two, who together move more than the unit allows to one.
+    *Attack*: a cut could make one person of two names, whose rows together exceed the bound of one
+    person. So names of people are never cut: longer ones than the limit (at least `USUAL_LENGTH`)
+    are dropped.
     """
     limits: dict[str, TextLimit | None] = {}
     for column in columns:
@@ -93,7 +92,7 @@ def text_limits(columns: Iterable[Column], unit: Unit) -> dict[str, TextLimit | 
 def with_short_texts(
     datasets: Mapping[str, Dataset], private: Collection[str]
 ) -> dict[str, Dataset]:
-    """Data sets of which queries see the declared columns, and of private texts the first part."""
+    """The same data sets, where queries of private ones read declared columns and cut texts."""
     return {
         name: replace(data, table=limited(data.table, text_limits(data.schema.columns, data.unit)))
         if name in private
@@ -108,9 +107,9 @@ class SaltedData:
 
     data: Dataset
     salt: str
-    """Secret, drawn anew for each release and never shown: it keys the hash by which rows are kept.
+    """A secret, drawn anew for each release: the key of the hash that decides which rows are kept.
 
-    With one salt for two releases, the same rows of a person would be kept in both.
+    With one salt for two releases, both would keep the same rows of a person.
     """
 
 
@@ -118,30 +117,30 @@ Data = TypeVar("Data", contravariant=True)
 
 
 class Method(Protocol[Data]):
-    """What a kind makes of a request: a frozen object that reads rows in one step alone.
+    """A method that a kind prepares for a request: a frozen object with a single private step.
 
-    Everything but `release` follows from public facts. `Data` is what it reads rows through: a
-    counter of cells, the rows of a form, or a data set.
+    Everything except `release` follows from public facts. `Data` is the type that it reads rows
+    from: a counter of cells, the rows of a form, or a data set.
     """
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The choices made, in JSON form: public, and part of the release's provenance."""
+        """The public choices of the method, in JSON form: part of the release's provenance."""
         ...
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The forecast of the error, in JSON form, as far as it is known before spending."""
+        """The forecast of the error, in JSON form, as far as it is known in advance."""
         ...
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The released tables, by name, without a row, so that paths can be checked early."""
+        """The released tables by name, without rows, so that output paths can be checked early."""
         ...
 
     def release(self, data: Data, entropy: Entropy, /) -> Mapping[str, pa.Table]:
@@ -150,9 +149,9 @@ class Method(Protocol[Data]):
 
 
 class KindRequest(ABC):
-    """What is asked of a kind of method: a data set with its unit, at a price, and its columns.
+    """A request for a kind of method: a data set with its unit, a price, and further fields.
 
-    Nothing in it saw data. A family supplies the fields, the record and what its methods read.
+    It holds no private data. A family supplies the fields, the record, and how rows are read.
     """
 
     dataset: str
@@ -162,31 +161,31 @@ class KindRequest(ABC):
     @property
     @abstractmethod
     def subject(self) -> str:
-        """What it is about, for people: 'age, sex in people'."""
+        """The subject of the request, for people: 'age, sex in people'."""
 
     @abstractmethod
     def record(self, method: Any) -> dict[str, Any]:
-        """All that determines what is asked besides the choices of the method, in JSON form."""
+        """All fields of the request that determine the answer, in JSON form."""
 
     @abstractmethod
     def open(self, datasets: Mapping[str, Dataset], salt: str) -> Any:
-        """What a method reads rows through."""
+        """Open the object from which a method reads rows."""
 
     def reads(self, method: Any) -> tuple[str, ...]:  # noqa: ARG002  # a graph may read two
-        """The data sets that a method reads, all charged together."""
+        """The data sets that a method reads; one charge covers all of them."""
         return (self.dataset,)
 
     def rounded(
         self,
         tables: Mapping[str, pa.Table],
-        error: Mapping[str, Any],  # noqa: ARG002  # what figures are rounded by
+        error: Mapping[str, Any],  # noqa: ARG002  # families round by it
     ) -> Mapping[str, pa.Table]:
-        """The tables as they leave; by default as the method made them."""
+        """The tables as they are released; by default unchanged."""
         return tables
 
 
 class PlanForecast(Protocol):
-    """What a plan would cost and how far off its answer would be, for programs and for people."""
+    """The cost and the expected error of a plan, for programs and for people."""
 
     def to_json(self) -> dict[str, Any]:
         """The forecast as JSON-able data."""
@@ -198,10 +197,10 @@ class PlanForecast(Protocol):
 
 
 class Plan(Shown, ABC):
-    """A method with its request, ready to be charged and run. Nothing in it saw data.
+    """A method with its request, ready to be charged and run. It holds no private data.
 
-    Every property is a public fact. A family supplies the data sets, the event, the parameters,
-    the guarantee and `run`.
+    Every property is public. A family supplies the data sets, the event, the parameters, the
+    guarantee and `run`.
     """
 
     @property
@@ -212,60 +211,60 @@ class Plan(Shown, ABC):
     @property
     @abstractmethod
     def datasets(self) -> tuple[str, ...]:
-        """The private data sets that it reads, all charged together."""
+        """The private data sets that it reads; one charge covers all of them."""
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The data sets about nobody that it reads too, which cost nothing."""
+        """The public data sets that it reads too, which cost nothing."""
         return ()
 
     @property
     @abstractmethod
     def event(self) -> Event:
-        """What it costs."""
+        """The privacy cost."""
 
     @property
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, in canonical JSON form: the cache's key.
+        """Everything that determines the answer, in canonical JSON form: the key of the cache.
 
-        `cost` is the price; `method` has the choices made, where there were any.
+        `cost` is the price; `method` has the choices of the method, if any.
         """
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What the release promises."""
+        """The guarantee of the release."""
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The forecast of the error, in JSON form; empty where nothing is known beforehand."""
+        """The forecast of the error, in JSON form; empty where nothing is known in advance."""
         return {}
 
     @property
     def answer_size(self) -> AnswerSize | None:
-        """At most how large the answer is; None where public facts do not bound it."""
+        """The largest size of the answer; None where public facts do not bound it."""
         return None
 
     @abstractmethod
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
-        """Read, add noise, and return the release. Called once, after the charge is durable."""
+        """Read rows, add noise, and return the release. Called once, after a durable charge."""
 
     def explain(self) -> PlanForecast:
-        """The cost, the choices and the forecast of the error; spends nothing."""
+        """The cost, the choices and the forecast of the error. Spends nothing."""
         return Forecast(self)
 
     def check_runnable(self, deadline_seconds: float | None) -> None:
-        """Refuse, before anything is charged, what would fail or not end before the deadline."""
+        """Refuse a plan that would fail or miss the deadline, before it is charged."""
 
     def _promise(self, price: Price, unit: Unit, **facts: object) -> Guarantee:
-        """A guarantee at the price, without a delta that is not used, with facts for readers."""
+        """The guarantee at the price, without an unused delta, with further facts for readers."""
         return Guarantee(*price.charged(self.event).promise(unit, **facts))
 
     def _release(
         self, tables: Mapping[str, pa.Table], error: Mapping[str, Any] | None = None
     ) -> Release:
-        """A release of today; its error is the forecast unless a better one is given."""
+        """A release made today; its error is the forecast unless another is given."""
         provenance = Provenance(self.name, self.parameters, fingerprint="", made=today())
         return Release(tables, self.guarantee, provenance, self.error if error is None else error)
 
@@ -277,7 +276,7 @@ class Plan(Shown, ABC):
 
 @dataclass(frozen=True, repr=False)
 class KindPlan(Plan):
-    """The plan of one kind of publication, of model, or of made-up graph, paths or baskets."""
+    """The plan of a kind of publication, model, or synthetic graph, trajectory or itemset."""
 
     kind: str
     request: KindRequest
@@ -291,32 +290,32 @@ class KindPlan(Plan):
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """The data set, and others that the method reads."""
+        """The data set of the request, and others that the method reads."""
         return self.request.reads(self.method)
 
     @property
     def event(self) -> Event:
-        """The method's."""
+        """The privacy cost of the method."""
         return self.method.event
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The method's."""
+        """The forecast of the error of the method."""
         return self.method.error
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        """What the request asks, and the choices of the method."""
+        """The record of the request, and the choices of the method."""
         return {**self.request.record(self.method), "method": dict(self.method.parameters)}
 
     @property
     def guarantee(self) -> Guarantee:
-        """The price, for one person of the unit."""
+        """The guarantee at the price, for one person of the unit."""
         request = self.request
         return self._promise(request.price, request.unit, table=request.dataset)
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
-        """Let the method read rows through what its request opens."""
+        """Open the rows by the request, and let the method release from them."""
         data = self.request.open(datasets, random_key(entropy))
         tables = self.method.release(data, entropy)
         return self._release(self.request.rounded(tables, self.method.error))
@@ -329,7 +328,7 @@ class KindPlan(Plan):
 
 @dataclass(frozen=True, repr=False)
 class Forecast(Shown):
-    """What a plan would choose and how far off it would be, known before anything is spent."""
+    """The forecast of a plan: its choices and its expected error, before any budget is spent."""
 
     plan: Plan
 
@@ -354,9 +353,9 @@ class Forecast(Shown):
         return "\n".join(str(printable(line)) for line in lines)
 
 
-class Part(Protocol):
-    """Some of the rows, by public facts, of which something is asked."""
+class RowSubset(Protocol):
+    """A subset of the rows, defined by public facts, such as a period."""
 
     def of(self, plan: Plan) -> Plan:
-        """What was planned for all rows, for these alone."""
+        """The plan for the rows of the subset only."""
         ...

@@ -1,4 +1,4 @@
-"""Reading the options of a method: Python callers give values, the command line gives texts."""
+"""Read the options of a method: Python callers pass values, the command line passes texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
 
 
 def choice(value: object, name: str, allowed: Sequence[str]) -> str:
-    """Read one of some words."""
+    """Read one of the allowed texts."""
     if value not in allowed:
         text = value if isinstance(value, str) else arguments.shown(value)
         raise ParameterError(
@@ -38,7 +38,7 @@ def choice(value: object, name: str, allowed: Sequence[str]) -> str:
 
 
 def several(value: object, name: str) -> tuple[str, ...]:
-    """Read a list of words; a text has commas between them."""
+    """Read a list of texts, or one text with commas between them."""
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(entry, str) for entry in names):
         raise ParameterError(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sfumato.methods.method import AnswerLimit, Dataset, Part, Plan
+    from sfumato.methods.method import AnswerLimit, Dataset, Plan, RowSubset
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRules, ProgramRun
     from sfumato.methods.query.sql.tables import Catalogue
@@ -330,7 +330,7 @@ class Session:
         asker_of: AskerOf,
         *,
         request_id: str | None,
-        part: Part | None = None,
+        part: RowSubset | None = None,
     ) -> Answer:
         """The answer as the gatekeeper gives it, before its family makes more of it.
 

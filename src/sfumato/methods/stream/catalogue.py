@@ -1,4 +1,4 @@
-"""The methods of streams, by name, and the best one of those that count."""
+"""The methods of streams by name, and the choice of the best counter."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from sfumato.methods.stream.running_counts import FACTORS, LARGEST_STATE, SEGMEN
 from sfumato.methods.stream.window import window_ways
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sfumato.methods.stream.method import StreamMethod
     from sfumato.methods.stream.request import StreamRequest
 
 AUTO = "auto"
-# Other methods: the module of each and the function in it that makes one of a request.
+# Further methods: the module of each, and its function that prepares one for a request.
 KINDS = {
     "w-event": ("w_event", "prepare"),
     "histogram": ("histograms", "prepare"),
@@ -24,19 +26,18 @@ KINDS = {
 
 METHODS = (AUTO, *FACTORS, *(f"{SEGMENTS}{factor}" for factor in FACTORS), *KINDS)
 
-# So many steps of a stream without end are looked at when its method is chosen.
+# The method of a stream without end is chosen by the error of so many first steps.
 _LOOK_AHEAD = 1024
 
 
 def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
-    """The method of that name; by `auto` running counts or windows of the least mean variance."""
+    """The method of a name; `auto` takes the running counts or windows of least mean variance."""
     if method in KINDS:
         # Imported here, because a running histogram chooses its counter from this catalogue.
-        module, maker = KINDS[method]
-        made: StreamMethod = getattr(import_module(f"sfumato.methods.stream.{module}"), maker)(
-            request
-        )
-        return made
+        module, function = KINDS[method]
+        prepare_kind: Callable[[StreamRequest], StreamMethod]
+        prepare_kind = getattr(import_module(f"sfumato.methods.stream.{module}"), function)
+        return prepare_kind(request)
     if method not in METHODS:
         raise ParameterError(
             "choice_unknown",

@@ -1,4 +1,4 @@
-"""Factors of the running sum: what is measured with noise, and how running counts come of it.
+"""Factors of the running sum: a matrix that is measured with noise, and one that estimates from it.
 
 `running` takes a whole series at once, for a release; `begin` and `advance` take it period by
 period, for a stream. Estimates of a stream are whole multiples of 1 / SCALE.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# The square root's entries, and estimates, are rounded to whole multiples of 1 / SCALE.
+# Entries of the square root, and estimates, are rounded to whole multiples of 1 / SCALE.
 SCALE = 1 << 20
 
 # The most points of a square root, whose work grows with their square.
@@ -33,7 +33,7 @@ LONGEST_ROOT = 1 << 13
 
 
 class Factor(Protocol):
-    """What a stream of so many periods measures, and what it estimates from that."""
+    """The measurements of a stream of `points` periods, and the estimates from them."""
 
     name: ClassVar[str]
     is_whole: ClassVar[bool]
@@ -41,15 +41,15 @@ class Factor(Protocol):
 
     @property
     def points(self) -> int:
-        """The most periods."""
+        """The number of periods, at most."""
         ...
 
     def variance(self, step: int) -> float:
-        """Of the running count after a period, in variances of one noise."""
+        """The variance of the running count after a period, in variances of one noise."""
         ...
 
     def norms(self, periods: int = 1) -> Norms:
-        """Of the sum of so many different columns."""
+        """The largest norms of a sum of `periods` different columns."""
         ...
 
     def begin(self, cells: int) -> dict[str, Any]:
@@ -64,15 +64,15 @@ class Factor(Protocol):
 
 
 def exact(values: object) -> NDArray[Any]:
-    """Whole numbers that never wrap, whatever is done with them."""
+    """Whole numbers as Python integers, which never overflow."""
     return np.array(values, dtype=object)
 
 
 def level_norms(levels: int, periods: int) -> Norms:
-    """Of blocks of 1, 2, 4, ... periods, of which a period is in at most one of each length.
+    """The norms of blocks of 1, 2, 4, ... periods; a period is in at most one of each length.
 
-    Of the periods of one person at most as many lie in a block as it is long; the squares add up to
-    most where blocks are full.
+    A block of length n holds at most n periods of one person; the sum of squares is largest where
+    blocks are full.
     """
     squares = 0
     for level in range(levels):
@@ -83,9 +83,9 @@ def level_norms(levels: int, periods: int) -> Norms:
 
 @dataclass(frozen=True)
 class DyadicTree:
-    """Sums over dyadic blocks: a running count adds up one block for each digit 1 of its place.
+    """Sums over dyadic blocks: a running count sums one block for each binary digit 1 of its step.
 
-    Only blocks that end at an odd multiple of their length are ever used, and only they count.
+    Only blocks that end at an odd multiple of their length are used, and only they are measured.
     """
 
     points: int
@@ -94,26 +94,26 @@ class DyadicTree:
 
     @property
     def levels(self) -> int:
-        """How many lengths of blocks there are: 1, 2, 4, ...; floor(log2 points) + 1."""
+        """The number of block lengths 1, 2, 4, ...: floor(log2 points) + 1."""
         return self.points.bit_length()
 
     def norms(self, periods: int = 1) -> Norms:
-        """The first point is in a block of every length."""
+        """The norms of `level_norms`: the first point is in a block of every length."""
         return level_norms(self.levels, min(periods, self.points))
 
     def variance(self, step: int) -> float:
-        """As many noises as the place has digits 1."""
+        """One noise for each binary digit 1 of the step."""
         return float(step.bit_count())
 
     def begin(self, cells: int) -> dict[str, Any]:
-        """Nothing counted: sums of rows so far in open blocks, and what was told of closed ones."""
+        """The state before the first period: sums of open blocks, noisy counts of closed ones."""
         blank = [[0] * cells for _ in range(self.levels)]
         return {"step": 0, "open": blank, "closed": blank}
 
     def advance(
         self, state: Mapping[str, Any], counts: NDArray[Any], noise: Noise, entropy: Entropy
     ) -> tuple[dict[str, Any], NDArray[Any]]:
-        """Close the block that ends here with its noise; add up those of the digits 1."""
+        """Close the block that ends here with its noise; sum the blocks of the digits 1."""
         step, level = after(state, self.points)
         opened, closed = exact(state["open"]) + exact(counts), exact(state["closed"])
         closed[level] = noise.steps(narrow(opened[level]), entropy)
@@ -137,8 +137,8 @@ class DyadicTree:
         return running
 
     def blocks_between(self, low: IntArray, stop: IntArray) -> FloatArray:
-        """The sum of the squared weights of noises in the count from low up to, not with, stop."""
-        # Digits before the first one that differs stand for the same blocks, which cancel.
+        """The sum of squared noise weights in the count from `low` up to `stop`, exclusive."""
+        # Digits above the highest that differs stand for the same blocks, which cancel.
         differing = np.frexp((low ^ stop).astype(np.float64))[1]
         mask = (np.int64(1) << differing.astype(np.int64)) - 1
         return np.asarray(
@@ -148,10 +148,10 @@ class DyadicTree:
 
 @dataclass(frozen=True)
 class SquareRoot:
-    """The square root of the running sum: a lower triangular matrix with itself as other factor.
+    """The square root of the running sum: a lower triangular matrix whose square is the sum.
 
-    Its entries depend on the distance to the diagonal alone: 1, 1/2, 3/8, ..., here in whole
-    multiples of 1 / SCALE. What undoes the rounding goes into the other factor.
+    Its entries depend only on the distance to the diagonal: 1, 1/2, 3/8, ..., here in whole
+    multiples of 1 / SCALE. The other factor compensates for the rounding.
     """
 
     points: int
@@ -160,14 +160,14 @@ class SquareRoot:
 
     @cached_property
     def entries(self) -> IntArray:
-        """The entries by distance to the diagonal, times SCALE: binom(2j, j) / 4^j."""
+        """The entries by distance j to the diagonal, times SCALE: binom(2j, j) / 4^j."""
         steps = 1 - 1 / (2 * np.arange(1, self.points))
         entries = np.cumprod(np.append(1.0, steps)) * SCALE
         return np.asarray(np.rint(entries), dtype=np.int64)
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The other factor, by distance: convolved with the entries it gives 1, 1, 1, ..."""
+        """The other factor by distance: its convolution with the entries is 1, 1, 1, ..."""
         entries = self.entries.astype(np.float64)
         weights = np.zeros(self.points)
         for point in range(self.points):
@@ -176,14 +176,14 @@ class SquareRoot:
         return weights
 
     def norms(self, periods: int = 1) -> Norms:
-        """The first columns, which are the longest and nearest to each other.
+        """The norms of the sum of the first columns, which is the largest.
 
-        Entries fall with the distance, so two columns have the largest product when both are as
-        early and as near to each other as can be; the first ones are that for every pair.
+        Entries decrease with the distance, so the product of two columns is largest when both are
+        as early and as near to each other as possible. The first columns are so for every pair.
         """
         point_count = min(periods, self.points)
         totals = np.cumsum(self.entries.astype(object))
-        # The sum of the first columns at a place: entries of the last `many` distances.
+        # Row i of the sum of the first columns: the entries of distances i - points + 1 to i.
         rows = totals.copy()
         rows[point_count:] -= totals[: self.points - point_count]
         return Norms(l1=int(rows.sum()), l2_squared=int((rows**2).sum()))
@@ -193,24 +193,24 @@ class SquareRoot:
         return np.cumsum(self.weights**2)
 
     def variance(self, step: int) -> float:
-        """The squared weights of the noises up to the place."""
+        """The sum of squared weights of all noises up to the step."""
         return float(self._variances[step - 1])
 
     def begin(self, cells: int) -> dict[str, Any]:
-        """Nothing counted and nothing measured."""
+        """The state before the first period: no counts and no measurements."""
         return {"step": 0, "cells": cells, "counts": [], "measured": []}
 
     def advance(
         self, state: Mapping[str, Any], counts: NDArray[Any], noise: Noise, entropy: Entropy
     ) -> tuple[dict[str, Any], NDArray[Any]]:
-        """Measure the rows so far by the entries; weigh all that was measured so far."""
+        """Measure one more row of the matrix; estimate from all measurements."""
         state, measured = self.measure(state, counts, noise, entropy)
         return state, scaled(self.weights[: len(measured)][::-1] @ measured)
 
     def measure(
         self, state: Mapping[str, Any], counts: NDArray[Any], noise: Noise, entropy: Entropy
     ) -> tuple[dict[str, Any], FloatArray]:
-        """The state after one more measurement, and all of them, the oldest first."""
+        """The state after one more measurement, and all measurements, the oldest first."""
         step, _ = after(state, self.points)
         rows = [*state["counts"], np.asarray(counts).tolist()]
         series = widened(_series(rows), SCALE)
@@ -225,7 +225,7 @@ class SquareRoot:
         return _convolved(noise.steps(measured, entropy).astype(np.float64), self.weights)
 
     def blocks_between(self, low: IntArray, stop: IntArray) -> FloatArray:
-        """The sum of the squared weights of noises in the count from low up to, not with, stop."""
+        """The sum of squared noise weights in the count from `low` up to `stop`, exclusive."""
         own = np.append(0.0, np.cumsum(self.weights**2))
         row: FloatArray = own[stop - low]
         for length in np.unique(stop - low).tolist():
@@ -238,12 +238,12 @@ class SquareRoot:
 def after(state: Mapping[str, Any], points: int) -> tuple[int, int]:
     """The number of the next period, and the level of the largest block that ends with it."""
     step = state["step"] + 1
-    assert step <= points, "whoever steps knows how many periods there are"
+    assert step <= points, "the caller ends the stream after the last period"
     return step, (step & -step).bit_length() - 1
 
 
 def scaled(estimates: FloatArray) -> NDArray[Any]:
-    """Estimates made of noisy figures, in whole multiples of 1 / SCALE."""
+    """Estimates from noisy figures, in whole multiples of 1 / SCALE."""
     return exact([round(estimate * SCALE) for estimate in estimates.tolist()])
 
 
@@ -255,28 +255,26 @@ def _series(rows: list[list[int]]) -> NDArray[Any]:
 
 
 def _convolved(rows: NDArray[Any], entries: NDArray[Any]) -> NDArray[Any]:
-    """Each series times the lower triangular matrix that has these entries by distance."""
+    """Each series times the lower triangular matrix with these entries by distance."""
     size = rows.shape[-1]
     flat = [np.convolve(row, entries)[:size] for row in rows.reshape(-1, size)]
     return np.stack(flat).reshape(rows.shape)
 
 
-# Honaker's estimate of a running count: all blocks below one that is used help to estimate it.
-
-
 def block_variance(level: int) -> float:
-    """Of the estimate of a block of 2^level periods, in variances of one noise.
+    """The variance of Honaker's estimate of a block of 2^level periods, in variances of one noise.
 
-    1, 2/3, 4/7, 8/15, 16/31, ...: half of what a block alone has, in the end.
+    1, 2/3, 4/7, 8/15, 16/31, ...: in the limit half of the variance of a block alone.
     """
     size = 1 << level
     return size / (2 * size - 1)
 
 
 def estimated(level: int, noisy: NDArray[Any], below: NDArray[Any] | None) -> NDArray[Any]:
-    """A block by its own noisy count and the estimates of its two halves, added, times SCALE.
+    """Estimate a block from its noisy count and the sum `below` of its halves' estimates.
 
-    Each weighs by its precision: own 2^level, halves 2^level - 1, of 2^(level + 1) - 1 together.
+    The estimates are times SCALE. Both are weighted by precision: 2^level for the own count and
+    2^level - 1 for the halves, of 2^(level + 1) - 1 together.
     """
     own = exact(noisy) * SCALE
     if below is None:
@@ -287,14 +285,14 @@ def estimated(level: int, noisy: NDArray[Any], below: NDArray[Any] | None) -> ND
 
 @dataclass(frozen=True)
 class HonakerTree:
-    """Blocks of all lengths, each estimated by least squares from itself and all blocks within it.
+    """Blocks of all lengths, each estimated by least squares from itself and the blocks within it.
 
     *Guarantee*: that of the noise on all blocks. A block is measured when its last period is over,
-    and estimated from blocks that ended by then, so that the next step may be told without it.
-    *Sensitivity*: the same as of a tree without estimates: a period is in one block of each length.
-    *Error*: for each digit 1 of the place, 2^l / (2^(l+1) - 1) variances of a noise, l the digit's
-    place: nearly half of the tree's. Estimates are rounded down to 1 / SCALE.
-    *Edges*: with one period it is the tree.
+    and estimated from blocks that have ended, so every step uses only earlier measurements.
+    *Sensitivity*: that of a tree without estimates: a period is in one block of each length.
+    *Error*: for each binary digit 1 of the step, 2^l / (2^(l+1) - 1) variances of a noise, with l
+    the position of the digit: nearly half of the tree's. Estimates are rounded down to 1 / SCALE.
+    *Edges*: with one period it equals the tree.
     *Reference*: Honaker 2015, the estimate from below.
     """
 
@@ -304,33 +302,33 @@ class HonakerTree:
 
     @property
     def levels(self) -> int:
-        """How many lengths of blocks there are."""
+        """The number of block lengths."""
         return DyadicTree(self.points).levels
 
     def norms(self, periods: int = 1) -> Norms:
-        """A period is in one block of every length."""
+        """The norms of `level_norms`: a period is in one block of every length."""
         return level_norms(self.levels, min(periods, self.points))
 
     def variance(self, step: int) -> float:
-        """A part of a noise for each digit 1 of the place."""
+        """The variance of one block estimate for each binary digit 1 of the step."""
         digits = range(step.bit_length())
         return sum(block_variance(level) for level in digits if step >> level & 1)
 
     def begin(self, cells: int) -> dict[str, Any]:
-        """Nothing counted: sums of rows so far in open blocks, and estimates of closed ones."""
+        """The state before the first period: sums of open blocks, and estimates of closed ones."""
         blank = [[0] * cells for _ in range(self.levels)]
         return {"step": 0, "open": blank, "closed": blank}
 
     def advance(
         self, state: Mapping[str, Any], counts: NDArray[Any], noise: Noise, entropy: Entropy
     ) -> tuple[dict[str, Any], NDArray[Any]]:
-        """Close all blocks that end here; the largest is the newest of a digit 1."""
+        """Close all blocks that end here; the largest belongs to the lowest digit 1."""
         step, largest = after(state, self.points)
         opened, closed = exact(state["open"]) + exact(counts), exact(state["closed"])
         noisy = noise.steps(narrow(opened[: largest + 1]), entropy)
         newest = estimated(0, noisy[0], None)
         for level in range(1, largest + 1):
-            # Its first half is the newest of that length that ended before.
+            # The first half of this block is the last closed block of that length.
             newest = estimated(level, noisy[level], closed[level - 1] + newest)
         closed[largest] = newest
         opened[: largest + 1] = 0

@@ -1,4 +1,9 @@
-"""Running histograms: a count for each of several cells, told again after every period."""
+"""Running histograms: counts of several cells after every period, and lists of the largest cells.
+
+Cells are declared. The largest ones are read off noisy counts at no further cost. Where the list
+changes rarely, it is cheaper to test privately after every period whether it still holds, and to
+count anew only then.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def prepare(request: StreamRequest) -> RunningHistogram:
-    """A running count of every cell, by the counter of the least error; options name its factor."""
+    """A running count of every cell, by the counter of least error; an option names its factor."""
     only(request, RunningHistogram.name, "counter")
     if request.cells < 2:
         raise ParameterError(
@@ -46,15 +51,15 @@ def prepare(request: StreamRequest) -> RunningHistogram:
 
 @dataclass(frozen=True)
 class RunningHistogram:
-    """The rows of every cell up to each period, or in the last ones, at the price of one count.
+    """The rows of every cell up to each period, or in a window, at the price of one count.
 
     *Guarantee*: the price in full, epsilon or rho, for all cells and all steps together.
-    *Sensitivity*: a row lies in one cell of one period, so the cells share one counter's noise and
-    not its budget: a person moves all counters together by as much as one (`stream.norms`). A row
-    that is replaced moves two cells, for which the unit's sensitivity is twice as large.
+    *Sensitivity*: a row lies in one cell of one period, so every cell gets the full budget: a
+    person moves all counters together by as much as one (`request.Norms`). A replaced row moves two
+    cells, for which the unit's sensitivity is twice as large.
     *Error*: that of the counter, the same for every cell; that of a sum of cells grows with the
     square root of their number.
-    *Edges*: cells are declared: one that nobody is in is told with noise like any other.
+    *Edges*: cells are declared: an empty cell is released with noise like any other.
     *Reference*: Chan, Shi & Song 2011; Dwork, Naor, Pitassi & Rothblum 2010.
     """
 
@@ -71,15 +76,15 @@ class RunningHistogram:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The counter that was chosen, and for how many cells."""
+        """The chosen counter, and the number of cells."""
         return {**self.counter.parameters, "histogram": self.request.cells}
 
     def variance(self, step: int) -> float | None:
-        """The counter's, for every cell."""
+        """The variance of the counter, the same for every cell."""
         return self.counter.variance(step)
 
     def begin(self, entropy: Entropy) -> State:
-        """The counter's."""
+        """The state of the counter before the first period."""
         return self.counter.begin(entropy)
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
@@ -88,10 +93,10 @@ class RunningHistogram:
 
 
 def shares(figures: StepFigures) -> tuple[FloatArray, FloatArray]:
-    """Each cell's share of all rows and how far off that is, from what one step told.
+    """The share of each cell in all rows, and its sd, from the figures of one step.
 
-    A share is the ratio of two noisy counts; its error is that of the first order, which is right
-    where the total is many times its own error. Without rows in sight, shares are not told (NaN).
+    A share is the ratio of two noisy counts. Its sd is a first-order approximation, which is good
+    where the total is many times its own error. Shares are NaN where the total is not positive.
     """
     counts = figures.values.astype(np.float64)
     total = float(counts.sum())
@@ -105,28 +110,19 @@ def shares(figures: StepFigures) -> tuple[FloatArray, FloatArray]:
 
 
 def ranked(figures: StepFigures, top: int) -> list[int]:
-    """The cells of the largest counts as they were told, the largest first, of equals the first."""
+    """The cells of the largest released counts, largest first; ties in order of cells."""
     order = np.argsort(-figures.values.astype(np.float64), kind="stable")
     return [int(cell) for cell in order[:top]]
 
 
-# The largest cells of a stream, told after every period: from running counts, or when they
-# change.
-#
-# Cells are declared. Which of them are largest is read off noisy counts, which costs nothing
-# more.
-# Where the list changes rarely, it is cheaper to ask privately after every period whether it
-# still
-# holds, and to count anew only then.
-
 USUAL_TOP = 10
+# By default, noise triggers a new count within so many periods without change with probability 5 %.
 _BETA = 0.05
-# Over so many periods without change the list is told anew in vain with a chance of 5 %.
 _QUESTIONS = 1000
 
 
 def prepare_top(request: StreamRequest) -> TopCounts | TopChanges:
-    """The largest cells: by running counts or, where `changes` bounds them, when they change."""
+    """The largest cells: from running counts or, with the option `changes`, at each change."""
     only(request, TopCounts.name, "top", "changes", "margin", "counter")
     options = dict(request.options)
     top = integer_at_least(options.get("top", USUAL_TOP), "top", least=1)
@@ -154,7 +150,7 @@ def prepare_top(request: StreamRequest) -> TopCounts | TopChanges:
 
 
 def listed(counts: StepFigures, cells: list[int], note: str = "") -> StepFigures:
-    """The cells of a list with their counts, of at least 1; all others are 0."""
+    """Figures of a list: the counts of its cells, at least 1; all other cells are 0."""
     values, stddev = np.zeros(len(counts.values)), np.zeros(len(counts.values))
     values[cells] = np.maximum(counts.values[cells].astype(np.float64), 1)
     stddev[cells] = counts.stddev[cells]
@@ -163,7 +159,7 @@ def listed(counts: StepFigures, cells: list[int], note: str = "") -> StepFigures
 
 
 def lead(running: NDArray[Any], cells: list[int]) -> int:
-    """By how much the largest cell outside a list passes the smallest inside."""
+    """The largest count outside a list minus the smallest inside."""
     inside = np.zeros(len(running), dtype=bool)
     inside[cells] = True
     return int(max(running[~inside]) - min(running[inside]))
@@ -173,12 +169,12 @@ def lead(running: NDArray[Any], cells: list[int]) -> int:
 class TopCounts:
     """The largest cells by a running histogram.
 
-    *Guarantee*: that of the histogram: the list is made of its noisy counts alone.
-    *Sensitivity*: the histogram's.
-    *Error*: a cell can take a place of another whose count is within a few `stddev` of its own. The
-    counts of those listed are a little too large, as those are listed whose noise is.
-    *Edges*: of equal counts the first declared comes first; a count below 1 is told as 1.
-    *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; what is read off noisy counts is free.
+    *Guarantee*: that of the histogram: the list follows from its noisy counts.
+    *Sensitivity*: that of the histogram.
+    *Error*: two cells whose counts are within a few `stddev` can be confused. Counts of listed
+    cells are slightly too large, because high noise helps a cell into the list.
+    *Edges*: of equal counts the first declared comes first; a count below 1 is released as 1.
+    *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; post-processing of noisy counts is free.
     """
 
     histogram: RunningHistogram
@@ -194,38 +190,38 @@ class TopCounts:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The histogram's, and how long the list is."""
+        """The parameters of the histogram, and the length of the list."""
         return {**self.histogram.parameters, "top": self.top}
 
     def variance(self, step: int) -> float | None:
-        """The histogram's, of every cell that is listed."""
+        """The variance of the histogram, for every listed cell."""
         return self.histogram.variance(step)
 
     def begin(self, entropy: Entropy) -> State:
-        """The histogram's."""
+        """The state of the histogram before the first period."""
         return self.histogram.begin(entropy)
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """The largest cells so far, and their counts."""
+        """The largest cells up to this period, and their counts."""
         after, figures = self.histogram.step(state, counts, entropy)
         return after, listed(figures, ranked(figures, self.top))
 
 
 @dataclass(frozen=True)
 class TopChanges:
-    """The largest cells, counted anew only when a cell outside has outgrown one of the list.
+    """The largest cells, counted anew only when a cell outside the list overtakes one inside.
 
     *Guarantee*: epsilon-differential privacy for all steps together, as many as there are. Half of
-    it is the sparse vector's, which asks after every period whether the list still holds and pays
-    for `changes` times that it does not; half buys that many fresh counts, and the first.
-    *Sensitivity*: L1 of a histogram of all rows of the stream by the unit, d. What is asked is by
-    how much the largest cell outside passes the smallest inside: one grows by what a person adds
-    outside, the other by what they add inside, so it moves by at most d.
+    it is for the sparse vector, which tests after every period whether the list still holds, and
+    pays for `changes` failures; half is for that many new counts, and the first.
+    *Sensitivity*: L1 of a histogram of all rows of the stream by the unit, d. The query is the
+    largest count outside the list minus the smallest inside: the one grows by a person's rows
+    outside, the other by the rows inside, so the difference moves by at most d.
     *Error*: counts of a list are `changes` + 1 times as noisy as those of a single histogram, and
-    as old as the list. A cell may be missing from it as long as it leads by less than the margin
-    and a few scales of the sparse vector.
-    *Edges*: the first period is counted. When all changes are used up, the last list stays. The
-    state holds exact counts and the threshold's noise: it is as secret as the data.
+    as old as the list. A cell may be missing while it leads by less than the margin plus a few
+    scales of the sparse vector.
+    *Edges*: the first period is always counted. When all changes are used up, the last list stays.
+    The state holds exact counts and the noise of the threshold: it is as secret as the data.
     *Reference*: Dwork, Naor, Reingold, Rothblum & Vadhan 2009; Lyu, Su & Li 2017, Algorithm 7.
     """
 
@@ -243,24 +239,24 @@ class TopChanges:
 
     @cached_property
     def _moved(self) -> Fraction:
-        """How far one person moves the counts of the whole stream."""
+        """The L1 change of the counts of the whole stream by one person."""
         people = self.request.people
         return count_sensitivity(self.request.unit, grouped=True).l1 * people.periods
 
     @cached_property
     def sparse(self) -> SparseVector:
-        """What asks whether the list still holds."""
+        """The sparse vector that tests whether the list still holds."""
         return SparseVector(epsilon=self._epsilon / 2, cutoff=self.changes, sensitivity=self._moved)
 
     @cached_property
     def noise(self) -> Geometric:
-        """The noise of fresh counts."""
+        """The noise of new counts."""
         share = self._epsilon / 2 / (self.changes + 1)
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
     @property
     def margin(self) -> int:
-        """By how much a cell outside must lead; where not asked, by what noise hardly ever does."""
+        """The lead of a cell outside that ends the list; by default one that noise rarely gives."""
         if self.asked is not None:
             return self.asked
         return math.ceil(self.sparse.bound(_BETA, queries=_QUESTIONS))
@@ -272,23 +268,23 @@ class TopChanges:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """How long the list is, how often it may change, and by how much a cell must lead."""
+        """The length of the list, the number of changes, and the margin."""
         parameters = {"top": self.top, "changes": self.changes, "margin": self.margin}
         return {"method": self.name, "histogram": self.request.cells, **parameters}
 
     def variance(self, step: int) -> float:
-        """Of fresh counts, which any step may tell; those of an older list are older, too."""
+        """The variance of new counts; the counts of an older list are also outdated."""
         del step
         return self.noise.stddev**2
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing counted, no list; the threshold's noise is drawn once and kept."""
+        """The state before the first period, with the noise of the threshold, drawn once."""
         line = int(self.sparse.start(self.margin, entropy).lines[0])
         cells = self.request.cells
         return {"counts": [0] * cells, "line": line, "changed": 0, "list": [], "told": [0] * cells}
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """The list, made anew where a cell outside has outgrown it."""
+        """The list after a period, counted anew if a cell outside has overtaken it."""
         fresh = of_cells(counts, self.request.cells).astype(object)
         running = np.array(state["counts"], dtype=object) + fresh
         after = {**state, "counts": running.tolist()}

@@ -1,7 +1,7 @@
-"""What a method over a stream offers: a cost for the whole of it, a state, and one step at a time.
+"""The contract of a stream method: a cost for the whole stream, a state, and steps.
 
-A step sees the counts of its own period alone. Its entropy comes from a tape that belongs to the
-stream and the step, so that a step that was killed and is run again draws the same words.
+A step sees only the counts of its own period. Its entropy comes from an entropy log that belongs to
+the stream and the step, so that a step that is repeated after a crash draws the same words.
 """
 
 from __future__ import annotations
@@ -23,42 +23,41 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# What a stream remembers between steps: whole numbers, lists of them, and texts, as JSON has them.
-#
-# As secret as the data, unless the method says that it `may_be_seized`.
+# The state of a stream between steps: whole numbers, lists of them, and texts, as in JSON. It is as
+# secret as the data, unless the method declares that it `may_be_seized`.
 State = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What one step tells."""
+    """The released figures of one step."""
 
     values: NDArray[Any]
     """Whole numbers or floats, one for each cell."""
     stddev: FloatArray
-    """How far off each of them is, from public facts alone."""
+    """The standard deviation of each figure, from public facts."""
     note: str = ""
 
 
 class StreamMethod(Protocol):
-    """A method with all its parameters, ready to be charged and stepped. Nothing in it saw data."""
+    """A method with all its parameters, ready to be charged and stepped. It holds no data."""
 
     name: ClassVar[str]
     may_be_seized: ClassVar[bool]
-    """Whether the state is private by itself, so that whoever takes it learns no more."""
+    """Whether the state itself is differentially private, so that a thief learns no more."""
 
     @property
     def event(self) -> Event:
-        """What the whole stream costs, from public facts, charged before the first step."""
+        """The privacy cost of the whole stream, charged before the first step."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, public, in canonical JSON form."""
+        """All public parameters, in canonical JSON form."""
         ...
 
     def variance(self, step: int) -> float | None:
-        """Of a figure that a step tells; None where that depends on what will have come."""
+        """The variance of the figures of a step; None where it depends on the data."""
         ...
 
     def begin(self, entropy: Entropy) -> State:
@@ -66,11 +65,8 @@ class StreamMethod(Protocol):
         ...
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """Take the exact rows of this period, for each cell, and tell what the step tells."""
+        """Take the exact rows of each cell in this period; return the new state and the figures."""
         ...
-
-
-# What methods of streams check alike: the options they take, and the counts of a period.
 
 
 def only(request: StreamRequest, method: str, *allowed: str) -> None:
@@ -85,7 +81,7 @@ def only(request: StreamRequest, method: str, *allowed: str) -> None:
 
 
 def of_cells(counts: ArrayLike, cells: int) -> NDArray[Any]:
-    """The counts of one period, of as many cells as the stream has."""
+    """The counts of one period as whole numbers; refuse another number of cells."""
     private = integers(counts, "counts", dimensions=1)
     if len(private) != cells:
         raise ParameterError(

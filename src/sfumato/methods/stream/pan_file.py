@@ -1,8 +1,20 @@
 """`sfumato pan`: make, update and read the file of a pan-private counter.
 
-There is no table behind the file, no vault and no ledger: what may be spent is written down when it
-is made, and an answer that was given is given again until something new has come. How it lies on
-the disk: `pan_mapping`. Decision `pan-private`.
+The file has no table, vault or ledger behind it. Its budget is fixed when it is made, and an answer
+is repeated until an update changes the state.
+
+*Attack*: two copies of the state from different times name the visitors between them, so there must
+never be a second copy. The file is written once, before any visit, and then mapped into memory
+(MAP_SHARED). An update stores one byte for each position of the sample, and a number that counts
+the positions it has passed. Nothing is copied, renamed or checksummed, so a process that is killed
+leaves one state: that of the visits it has stored. The file has four parts:
+
+    the facts, one line of JSON, padded to a whole page
+    the number of positions passed, then 16 bytes for each answer that is paid for; padded
+    the cells, one byte for each position; padded
+    the digests of the people of the sample, 8 bytes each
+
+Its length is the same before and after visits. Decision `pan-private`.
 """
 
 from __future__ import annotations
@@ -45,54 +57,39 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# How a pan-private counter lies on the disk: one state, changed where it lies.
-#
-# Two looks at the state name the visitors, so there is never a second one to look at. The file is
-# written once, whole, before anybody came, and mapped into memory afterwards (MAP_SHARED). An
-# update
-# stores one byte for each place of the sample and a number that says how far it got. Nothing is
-# copied, renamed or summed up over cells, so a process that is killed leaves one state: that of
-# the
-# visits it had taken in.
-#
-#     the facts, one line of JSON, padded to a whole page
-#     the number of places passed, then 16 bytes for each answer that is paid for; padded
-#     the cells, one byte for each place; padded
-#     the digests of who has a place, 8 bytes each
-#
-# The file is as long before anybody came as after. Decision `pan-private`.
-
 _FORMAT, _OLD_FORMAT = "sfumato-pan-2", "sfumato-pan-1"
-# The most people of a sample: every update passes every place, about a second for a million.
+# The most people of a sample: an update passes every position, about a second per million.
 MOST_PLACES = 5_000_000
-# The most answers of a file, which has room for all of them from its beginning.
+# The most answers of a file, which reserves space for all of them.
 MOST_READS = 100_000
+# Bytes of a page, of a number and of the key; and the longest line of facts.
 _PAGE = 4096
 _NUMBER = 8
-_LONGEST_FACTS = 1 << 20
-_ANSWERED = 1
 _KEY = 16
+_LONGEST_FACTS = 1 << 20
+# The flag of an answer that has been given.
+_ANSWERED = 1
 
 
 @dataclass(frozen=True)
 class PanRecord:
-    """What the file says of itself without places."""
+    """The public record of a file: its method, progress and answers, without cells."""
 
     method: PanPrivateHeavy
     column: str
     kind: str
-    """What the roll's column holds; visits must hold the same."""
+    """The kind of the roll's column; visits must have the same kind."""
     updates: int
     position: int
-    """How many places an update that was stopped has passed; 0 where none was."""
+    """The number of positions that an interrupted update has passed; else 0."""
     answers: tuple[dict[str, Any], ...]
-    """Those paid for so far, the last last, each with how many updates it had seen.
+    """The answers paid for, oldest first, each with the number of updates before it.
 
-    One that was lost, as its process ended before it was given, has no share.
+    An answer whose process ended before it was given has no share.
     """
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: who may know anything may know this."""
+        """The record as JSON; all of it is public."""
         method = self.method
         return {
             "people": method.people,
@@ -115,24 +112,24 @@ class MappedPan:
     kind: str
     state: PanState
     answers: memoryview
-    """Two numbers for each answer: twice one more than the updates it saw, plus 1 once it was
-    given; then the bits of its share. Both are 0 until it is paid for."""
+    """Two numbers for each answer: 2 (updates before it + 1), plus 1 once it was given; then the
+    bits of its share. Both are 0 until it is paid for."""
     mapped: mmap.mmap
 
     def record(self) -> PanRecord:
-        """What the file says of itself now."""
+        """The present record of the file."""
         return PanRecord(
             self.method, self.column, self.kind, self.state.updates, self.state.position,
             tuple(self._answers()),
         )  # fmt: skip
 
     def pay_answer(self, number: int) -> None:
-        """Count an answer before its noise is drawn, and have that on the disk."""
+        """Count an answer and flush, before its noise is drawn."""
         self.answers[2 * number] = 2 * (self.state.updates + 1)
         self.flush()
 
     def give_answer(self, number: int, share: float) -> None:
-        """Keep the share of an answer that is paid for, and have it on the disk."""
+        """Store the share of an answer that is paid for, and flush."""
         self.answers[2 * number + 1] = int(np.float64(share).view(np.uint64))
         self.answers[2 * number] |= _ANSWERED
         self.flush()
@@ -156,11 +153,11 @@ class MappedPan:
             }
 
     def flush(self) -> None:
-        """Have the mapped pages on the disk."""
+        """Write the mapped pages to disk."""
         self.mapped.flush()
 
     def check(self) -> None:
-        """Refuse numbers that no file of ours has; ValueError."""
+        """Raise ValueError for numbers that no valid file has."""
         for table, cells in zip(self.method.tables, self.state.tables, strict=True):
             if any((block >> 1 >= table.round).any() for block in cells.blocks()):
                 raise ValueError("a counter beyond its round")
@@ -191,12 +188,12 @@ def open_mapped(path: Path) -> Iterator[MappedPan]:
                 "file_in_use", f"Another process is updating '{path.name}'. Wait, and try again."
             )
         try:
-            mapped = mmap.mmap(handle, 0)  # shared: a store is a store into the file
+            mapped = mmap.mmap(handle, 0)  # shared: a store changes the file itself
         except (OSError, ValueError):
             raise _unreadable(path) from None
         yield _parsed(path, mapped)
     finally:
-        release_lock(handle)  # the mapping holds the open file, and with it the lock, until freed
+        release_lock(handle)  # else the mapping would hold the file and its lock until it is freed
         os.close(handle)
 
 
@@ -219,7 +216,7 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
             epsilon=positive(facts["epsilon"], "epsilon"),
             output_epsilon=positive(facts["output_epsilon"], "epsilon"), reads=facts["reads"],
         )  # fmt: skip
-        # A file with holes takes no disk, but all its places take memory.
+        # *Attack*: a sparse file takes no disk space, but all its positions take memory.
         if method.size > MOST_PLACES or method.reads > MOST_READS:
             raise ValueError("more places or answers than a file of ours has")
         numbers, cells, digests, end = _offsets(len(line), method)
@@ -250,24 +247,24 @@ def _parsed(path: Path, mapped: mmap.mmap) -> MappedPan:
 
 
 def _keep_in_memory(cells: memoryview) -> None:
-    """Ask the system to keep the cells' pages in memory while they are mapped.
+    """Ask the system to keep the pages of the cells in memory while they are mapped.
 
-    Pages of a shared mapping are never written to swap, only to their file: where the system
-    refuses, for want of room for locked pages, nothing is lost but that.
+    Pages of a shared mapping are never written to swap, only to their file, so a refusal (too many
+    locked pages) does no harm.
     """
     address = ctypes.addressof(ctypes.c_char.from_buffer(cells))
     ctypes.CDLL(None).mlock(ctypes.c_void_p(address), ctypes.c_size_t(len(cells)))
 
 
 def _offsets(line: int, method: PanPrivateHeavy) -> tuple[int, int, int, int]:
-    """Where numbers, cells and digests begin, each on a page of its own, and where they end."""
+    """The offsets of numbers, cells and digests, each on its own page, and the end of the file."""
     sizes = (line, _NUMBER * (1 + 2 * method.reads), method.size)
     numbers, cells, digests = accumulate(-(-size // _PAGE) * _PAGE for size in sizes)
     return numbers, cells, digests, digests + _NUMBER * method.size
 
 
 def write_new(path: Path, method: PanPrivateHeavy, column: str, kind: str, state: PanState) -> None:
-    """Write the file, whole; nobody came yet, so that what is left of a failure tells nothing."""
+    """Write the file atomically, before any visit, so that remains of a failure reveal nothing."""
     facts = {
         "format": _FORMAT,
         "people": method.people,
@@ -283,7 +280,7 @@ def write_new(path: Path, method: PanPrivateHeavy, column: str, kind: str, state
     line = dumps(facts).encode() + b"\n"
     _, cells, digests, _ = _offsets(len(line), method)
     with whole(path, private=True) as temporary, temporary.open("wb") as to:
-        # No holes: where a page needs room on a full disk, a store into it would end the process.
+        # No holes: a store into a hole kills the process (SIGBUS) if the disk is full.
         to.write(line.ljust(cells, b"\0"))
         to.write(b"".join(table.data for table in state.tables).ljust(digests - cells, b"\0"))
         to.write(state.sample.digests.astype("<u8").tobytes())
@@ -314,11 +311,13 @@ def new(
     at_least: int = 1,
     sample: int | None = None,
 ) -> PanRecord:
-    """Make the file of a roll of people, of whom nobody came yet; one that exists is refused."""
+    """Make the file for a roll of people, before any visit; refuse an existing file."""
     needs_locks("A file that several processes may update")
     _check_new(path)
     state_epsilon = positive(epsilon, "epsilon")
-    told_epsilon = state_epsilon if output_epsilon is None else positive(output_epsilon, "epsilon")
+    answer_epsilon = (
+        state_epsilon if output_epsilon is None else positive(output_epsilon, "epsilon")
+    )
     people = _people(roll, column)
     names = people.names
     size = min(len(names), USUAL_SAMPLE) if sample is None else sample
@@ -329,7 +328,7 @@ def new(
         )
     method = PanPrivateHeavy(
         people=max(len(names), 1), size=size, epsilon=state_epsilon,
-        output_epsilon=told_epsilon, reads=reads, at_least=at_least,
+        output_epsilon=answer_epsilon, reads=reads, at_least=at_least,
     )  # fmt: skip
     if method.reads > MOST_READS:
         raise ParameterError(
@@ -343,27 +342,27 @@ def new(
 def update(
     path: Path, events: Source, column: str | None = None, *, resume: bool = False
 ) -> PanRecord:
-    """Take in who came: a row for each visit."""
+    """Count the visits of a table, one row for each visit."""
     return update_all(path, [events], column, resume=resume)
 
 
 def update_all(
     path: Path, tables: Sequence[Source], column: str | None = None, *, resume: bool = False
 ) -> PanRecord:
-    """Take in several tables of visits as one update; all are read before any counts.
+    """Count several tables of visits as one update; all tables are read first.
 
-    An update that was stopped goes on with `resume` and the same tables; without tables its
-    remaining visits are left out.
+    `resume` continues an interrupted update with the same tables; without tables it drops the
+    remaining visits.
     """
     with open_mapped(path) as file:
-        came = [_people(table, column or file.column, file.kind) for table in tables]
+        visitors = [_people(table, column or file.column, file.kind) for table in tables]
         try:
             file.method.update(
                 file.state,
-                [name for table_visits in came for name in table_visits.names],
+                [name for table_visits in visitors for name in table_visits.names],
                 SystemEntropy(),
                 np.concatenate(
-                    [np.zeros(0, np.int64), *(table_visits.visits for table_visits in came)]
+                    [np.zeros(0, np.int64), *(table_visits.visits for table_visits in visitors)]
                 ),
                 resume=resume,
             )
@@ -373,7 +372,7 @@ def update_all(
 
 
 def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[str, Any]]:
-    """The share of people who came as often as asked; the same again until more has come in."""
+    """The share of people with enough visits; the last answer again if no update came since."""
     with open_mapped(path) as file:
         if file.state.position:
             raise ParameterError(
@@ -391,24 +390,24 @@ def read(path: Path, entropy: Entropy | None = None) -> tuple[PanRecord, dict[st
                 f"All {record.method.reads:,} answers that '{path.name}' pays for were given. Make "
                 "a new file with more reads, which begins at nobody.",
             )
-        # Paid for on the disk before noise is drawn: were it the other way round, an answer in the
-        # file that was never counted, and the next one, would be two for the price of one.
+        # *Invariant*: an answer is paid for on disk before its noise is drawn. Otherwise a crash in
+        # between would allow two answers for the price of one.
         file.pay_answer(len(record.answers))
         share = file.method.estimate(file.state, entropy or SystemEntropy()).share
-        file.give_answer(len(record.answers), share)  # on the disk before anybody sees it
+        file.give_answer(len(record.answers), share)  # on disk before anybody sees it
         record = file.record()
     return record, record.answers[-1]
 
 
 def load(path: Path) -> PanRecord:
-    """Read what the file says of itself; one that is not as it was written is refused."""
+    """Read the record of a file; refuse a damaged file."""
     with open_mapped(path) as file:
         return file.record()
 
 
 @dataclass(frozen=True)
 class _Visits:
-    """The different people of a table, the rows of each, and what their column holds."""
+    """The distinct people of a table, the visits of each, and the kind of their column."""
 
     names: list[str]
     visits: np.ndarray[Any, Any]
@@ -416,18 +415,18 @@ class _Visits:
 
 
 def _people(source: Source, column: str, kind: str | None = None) -> _Visits:
-    """Who a table is about; rows without a person are left out, another kind is refused."""
+    """Count the rows of each person of a table; skip missing names, refuse another kind."""
     with closing(open_source(source)) as engine:
-        held = engine.columns(engine.table)
-        if column not in held:
+        kinds = engine.columns(engine.table)
+        if column not in kinds:
             raise SourceError(
                 "column_unknown",
-                f"The table has no column {column!r}. It has {', '.join(list(held)[:10])}.",
+                f"The table has no column {column!r}. It has {', '.join(list(kinds)[:10])}.",
             )
-        if kind not in (None, str(held[column])):  # by types alone: it tells nothing of the rows
+        if kind not in (None, str(kinds[column])):  # depends on types only, not on rows
             raise SourceError(
                 "schema_differs",
-                f"The people in column {column!r} are of kind {held[column]}, those of the roll "
+                f"The people in column {column!r} are of kind {kinds[column]}, those of the roll "
                 f"of kind {kind}, so that one person would be written in two ways and not be "
                 "counted. Nothing was taken in. Convert the column to the kind of the roll; in a "
                 "CSV all is text.",
@@ -442,11 +441,11 @@ def _people(source: Source, column: str, kind: str | None = None) -> _Visits:
         )
         counted_rows = engine.run(query)
     visits = np.asarray(counted_rows.column(_VISITS), dtype=np.int64)
-    return _Visits(counted_rows.column(_NAME).to_pylist(), visits, str(held[column]))
+    return _Visits(counted_rows.column(_NAME).to_pylist(), visits, str(kinds[column]))
 
 
 def _check_new(path: Path) -> None:
-    """Refuse a file that exists: what it counted would be gone, and its answers told anew."""
+    """Refuse an existing file: its counts would be lost, and its budget would start anew."""
     try:
         check_target(path)
     except OutputError as error:

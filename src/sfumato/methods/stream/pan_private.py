@@ -1,7 +1,9 @@
-"""How many people came, and how many often, by a state that may be seized: pan-private counts.
+"""Pan-private counts of visitors: the state itself is differentially private.
 
-Nothing that is kept between updates tells who came, to anybody, also to the owner of the machine
-on which it lies. Decision `pan-private`.
+The state between updates hides who came from everybody, also from the owner of the machine. A table
+has a position for each of some people, whom a secret key samples from a public roll, whether they
+ever come or not. A position holds a random bit and a counter with a random start, so that one look
+at it reveals almost nothing about its person. Decision `pan-private`.
 """
 
 from __future__ import annotations
@@ -32,32 +34,24 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# Bits about people that may be stolen: drawn before anybody comes, drawn anew when they do.
-#
-# A table has a place for each of some people, chosen by a secret key out of a public roll,
-# whether
-# they ever come or not. A place holds a random bit and a counter that began at a random number,
-# so
-# that one look at it tells next to nothing about its person. Decision `pan-private`.
-
-# The largest number of visits that can be asked about: a counter fits the seven bits of a byte
-# that its bit leaves. With 5,000,000 places and epsilon 1 it is off by 23 % there.
+# The largest number of visits that can be counted: counter and bit share one byte. With 5,000,000
+# positions and epsilon 1 the error there is 23 %.
 MOST_VISITS = 128
 
-# So many places are gone through with one draw of fresh bits.
+# Positions per draw of fresh bits.
 BLOCK = 4096
 
 _DIGEST_BYTES = 8
 
 
 def check_epsilon(epsilon: Fraction) -> None:
-    """Refuse an epsilon for which bits of chance 1/2 + epsilon/4 would tell more than it says.
+    """Refuse an epsilon for which bits of probability 1/2 + epsilon/4 would lose more than epsilon.
 
-    A bit 0 has the chance 1/2 - epsilon/4 of somebody who came, which must be at least e^-epsilon
-    times the 1/2 of all others. That fails from 1.5936 on.
+    A visitor's bit is 0 with probability 1/2 - epsilon/4, which must be at least e^-epsilon times
+    the 1/2 of all others. That fails from 1.5936 on.
     """
-    # From 2 on the chance would be below 0. Tested first: the exponential of an epsilon of hundreds
-    # of digits, which a file of a stranger may hold, would take hours.
+    # From 2 on the probability would be negative. *Attack*: tested first, because the exponential
+    # of an epsilon of hundreds of digits, which a forged file may hold, would take hours.
     if epsilon >= 2 or 1 - epsilon / 2 < exp_up(-epsilon):
         raise ParameterError(
             "parameter_out_of_range",
@@ -68,10 +62,10 @@ def check_epsilon(epsilon: Fraction) -> None:
 
 @dataclass(frozen=True)
 class PeopleSample:
-    """The people who have a place, by digests under a key, in ascending order.
+    """The people of the sample, by keyed digests in ascending order.
 
-    Whoever knows the key knows who has a place, which is public knowledge: no privacy rests on it.
-    It is secret as long as it can be so that nobody crafts names, and random so that the sample is.
+    The key reveals who is in the sample; no guarantee relies on hiding that. The key is kept secret
+    so that nobody crafts names, and it is random so that the sample is.
     """
 
     key: bytes
@@ -79,21 +73,19 @@ class PeopleSample:
 
     @classmethod
     def of(cls, roll: Iterable[str], size: int, entropy: Entropy) -> PeopleSample:
-        """So many of a roll, all with the same chance: those of the smallest digests."""
+        """A uniform sample of a roll: the people of the smallest digests."""
         key = entropy.words(2).tobytes()
         return cls(key, np.unique(digests(roll, key))[:size])
 
     def positions(self, people: Iterable[str]) -> IntArray:
-        """The place of each of those who have one; others are left out."""
-        digests_wanted = digests(people, self.key)
-        positions = np.minimum(np.searchsorted(self.digests, digests_wanted), len(self.digests) - 1)
-        return np.asarray(
-            np.where(self.digests[positions] == digests_wanted, positions, -1), dtype=np.int64
-        )
+        """The position of each person in the sample; -1 for all others."""
+        sought = digests(people, self.key)
+        positions = np.minimum(np.searchsorted(self.digests, sought), len(self.digests) - 1)
+        return np.where(self.digests[positions] == sought, positions, -1).astype(np.int64)
 
 
 def digests(people: Iterable[str], key: bytes) -> NDArray[np.uint64]:
-    """A number of 64 bits for each name, which nobody foresees without the key."""
+    """A number of 64 bits for each name, unpredictable without the key."""
     hashed = b"".join(
         blake2b(person.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES, key=key).digest()
         for person in people
@@ -103,61 +95,61 @@ def digests(people: Iterable[str], key: bytes) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class PanCells:
-    """What a table holds: one byte for each place, its counter in seven bits above its bit.
+    """The cells of a table: one byte for each position, a counter of seven bits above the bit.
 
-    The bytes are changed where they lie, in a buffer or a mapped file. Old and new bytes never
-    stand side by side: whoever compares them names the visitors.
+    The bytes are changed in place, in a buffer or a mapped file. *Attack*: comparing old and new
+    bytes would name the visitors, so both never exist at the same time.
     """
 
     data: memoryview
 
     @property
     def bits(self) -> BoolArray:
-        """The bits, copied: for tests and audits."""
+        """A copy of the bits, for tests and audits."""
         return (np.frombuffer(self.data, np.uint8) & 1).astype(bool)
 
     @property
     def counters(self) -> IntArray:
-        """The counters, copied: for tests and audits."""
+        """A copy of the counters, for tests and audits."""
         return (np.frombuffer(self.data, np.uint8) >> 1).astype(np.int64)
 
     def blocks(self) -> Iterator[NDArray[np.uint8]]:
-        """The bytes in short stretches, so that no temporary array ever holds all of them."""
+        """The bytes in short blocks, so that no temporary array ever holds all of them."""
         for start in range(0, len(self.data), BLOCK):
             yield np.frombuffer(self.data[start : start + BLOCK], np.uint8)
 
     @property
     def one_count(self) -> int:
-        """How many bits are 1."""
+        """The number of bits that are 1."""
         return sum(int((block & 1).sum()) for block in self.blocks())
 
 
 @dataclass(frozen=True, kw_only=True)
 class PanTable:
-    """A bit for each place, drawn anew whenever its person's counter comes round.
+    """A bit for each position, redrawn whenever its person's counter wraps around.
 
-    *Guarantee*: one look at all places, at any one moment, is epsilon-differentially private for
-    all that one person ever did: present as often as may be, or never. A counter began uniformly
-    in [0, round), so it is uniform after any number of visits and tells nothing by itself. Given
-    the counter, the bit was either never drawn anew, of chance 1/2, or last with 1/2 + epsilon/4,
-    and which of the two depends on the visits. The quotients 1 + epsilon/2 and 1 - epsilon/2 lie
-    within e^epsilon and e^-epsilon below 1.5936, so any mixture of the two does, too. Other
-    people's places are independent of this one; the key of the sample is drawn before anybody came
-    and tells who has a place, not who came. Two looks are not private: a bit that changed between
-    them was drawn anew, so its person came.
-    *Sensitivity*: one person has one place, so the number of ones moves by at most 1.
-    *Error*: somebody who came n times was drawn anew with chance min(n, round) / round, so the
-    number of ones is size/2 + epsilon/4 times the sum of these, in the mean; its variance is at
-    most size/4, of a share 4 / (epsilon^2 size).
-    *Edges*: a bit is drawn anew at every round, not at the first alone: what depends on whether
-    somebody had come before would be remembered. Several rounds between two moments are one draw.
+    *Guarantee*: one look at all positions, at any one moment, is epsilon-differentially private for
+    all visits of one person, any number or none. A counter starts uniformly in [0, round), so it
+    is uniform after any number of visits and reveals nothing by itself. Given the counter, the bit
+    is 1 with probability 1/2 if it was never redrawn, else with 1/2 + epsilon/4, and the visits
+    decide which. The ratios 1 + epsilon/2 and 1 - epsilon/2 lie between e^-epsilon and e^epsilon
+    for epsilon below 1.5936, and so do those of any mixture of the two. The positions of other
+    people are independent of this one. The key of the sample is drawn before any visit and
+    determines who is in the sample, not who came. Two looks are not private: a bit that changed
+    between them was redrawn, so its person came.
+    *Sensitivity*: one person has one position, so the number of ones moves by at most 1.
+    *Error*: a person of n visits was redrawn with probability min(n, round) / round, so the mean
+    number of ones is size/2 + epsilon/4 times the sum of these; its variance is at most size/4,
+    that of a share 4 / (epsilon^2 size).
+    *Edges*: a bit is redrawn at every wrap-around, not only at the first: otherwise the state would
+    remember whether the person had come before. Several wraps between two moments are one draw.
     *Reference*: Dwork, Naor, Pitassi, Rothblum & Yekhanin 2010, sections 3 and 4.
     """
 
     size: int
     epsilon: Fraction
     round: int = 1
-    """After how many visits a counter comes round, beginning anywhere."""
+    """The number of visits after which a counter wraps around."""
 
     def __post_init__(self) -> None:
         store_positive(self, "epsilon")
@@ -172,11 +164,11 @@ class PanTable:
 
     @property
     def chance(self) -> Fraction:
-        """That a bit is 1 when it is drawn anew."""
+        """The probability that a redrawn bit is 1."""
         return Fraction(1, 2) + self.epsilon / 4
 
     def begin(self, entropy: Entropy) -> PanCells:
-        """Before anybody came: fair bits, and counters that begin anywhere."""
+        """The cells before any visit: fair bits, and counters with uniform starts."""
         bits = happens(Fraction(1, 2), self.size, entropy)
         cells = below(self.round, self.size, entropy) << 1 | bits
         return PanCells(memoryview(bytearray(cells.astype(np.uint8).tobytes())))
@@ -190,12 +182,12 @@ class PanTable:
         start: int = 0,
         passed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take in so many visits to each place, from place `start` on, in the cells themselves.
+        """Add the visits of each position, from position `start` on, to the cells in place.
 
-        Every place gets one store of one byte, whether its person came or not, and then a call of
-        `passed`; as many bits are drawn as there are places. So neither time nor what is written
-        tells who came. A process that is killed anywhere in between leaves each cell as it was
-        either before or after: one look at each person.
+        Every position gets one store of one byte, whether its person came or not, and then a call
+        of `passed`; a bit is drawn for every position. So neither timing nor writes reveal who
+        came. A process that is killed in between leaves each cell either old or new: one look at
+        each person.
         """
         data, round_ = cells.data, self.round
         for first in range(start, self.size, BLOCK):
@@ -209,11 +201,11 @@ class PanTable:
                 passed()
 
     def share(self, one_count: float) -> float:
-        """The mean of min(visits, round) / round over people, without bias, from ones and noise."""
+        """Estimate the mean of min(visits, round) / round, unbiased, from a noisy count."""
         return (one_count / self.size - 0.5) * 4 / float(self.epsilon)
 
     def variance(self, noise: float, people: int) -> float:
-        """Of that share, at most: of the bits, of noise on the ones, and of who has a place."""
+        """The largest variance of a share: from bits, from noise on the ones, and from sampling."""
         bits = 1 / (4 * self.size) + noise / self.size**2
         chosen = (1 / self.size - 1 / people) * people / max(people - 1, 1) / 4
         return bits * 16 / float(self.epsilon) ** 2 + chosen
@@ -221,11 +213,11 @@ class PanTable:
 
 @dataclass(frozen=True)
 class PanState:
-    """Who has a place, and what the places hold. All of it may be seized, once.
+    """The sample and the cells of all tables. A thief may see all of it, once.
 
-    `update` changes it where it lies. `passed` counts in its one number the places that all updates
-    have gone through: an update that was stopped is known by the remainder, and goes on from there.
-    Every update passes every place, so that the number tells nothing of who came.
+    `update` changes it in place. The number in `passed` counts the positions that all updates have
+    passed; its remainder shows where an interrupted update continues. Every update passes every
+    position, so the number reveals nothing about visits.
     """
 
     sample: PeopleSample
@@ -234,18 +226,18 @@ class PanState:
 
     @property
     def updates(self) -> int:
-        """How many updates have come to their end."""
+        """The number of completed updates."""
         return int(self.passed[0]) // len(self.sample.digests)
 
     @property
     def position(self) -> int:
-        """How many places an update that has not come to its end has passed; 0 where all have."""
+        """The positions that an interrupted update has passed; 0 if no update is interrupted."""
         return int(self.passed[0]) % len(self.sample.digests)
 
 
 @dataclass(frozen=True)
 class PanEstimate:
-    """A share of all people of the roll, and how far off it is."""
+    """An estimated share of the people of the roll, and its standard deviation."""
 
     share: float
     stddev: float
@@ -253,7 +245,7 @@ class PanEstimate:
 
     @property
     def count(self) -> float:
-        """How many people that are."""
+        """The estimated number of people."""
         return self.share * self.people
 
 
@@ -261,28 +253,27 @@ class PanEstimate:
 class PanPrivateDensity:
     """The share of people of a roll who came at least once.
 
-    *Guarantee*: for all that one person ever did, epsilon + output_epsilon together: epsilon for
-    whoever seizes the state once, at any moment, and output_epsilon for all `reads` answers. Say a
-    thief sees the state between two answers. Whatever a person's bit was at each answer, it moves
-    each of them by at most 1, so that all answers together are as likely within e^output_epsilon
-    for any two courses of that bit; and the bit that the thief sees is as likely within e^epsilon
-    (`PanTable`). So the two multiply. Answers without noise would not do: with the state they tell
-    whether a bit was drawn anew since.
-    *Sensitivity*: of the number of ones 1, at each answer: one person has one place.
-    *Error*: without bias; `stddev` holds the bits' variance, at most 4 / (epsilon^2 size), that of
-    the noise and that of a sample. Larger samples err less and cost no privacy.
-    *Edges*: whether somebody is on the roll is not hidden. Who is not on it is not counted. A
-    share may come out below 0 or above 1. One look: a copy of the state from another day is a
-    second one, and with two looks nothing is promised: bits of who did not come are equal in both,
-    so a bit that differs names a visitor with certainty, and the loss has no bound. Hence a state
-    is changed where it lies, one byte for each place.
+    *Guarantee*: epsilon + output_epsilon together for all visits of one person: epsilon against a
+    thief who sees the state once, at any moment, and output_epsilon for all `reads` answers. Let a
+    thief see the state between two answers. Whatever a person's bit was at each answer, it moves
+    each of them by at most 1, so the likelihoods of all answers are within e^output_epsilon for any
+    two histories of that bit; and the likelihoods of the stolen bit are within e^epsilon
+    (`PanTable`). So the two multiply. Answers without noise would not suffice: together with the
+    state they reveal whether a bit was redrawn in between.
+    *Sensitivity*: 1 for the number of ones, at each answer: one person has one position.
+    *Error*: unbiased; `stddev` includes the variance of the bits, at most 4 / (epsilon^2 size), of
+    the noise and of sampling. Larger samples err less and cost no privacy.
+    *Edges*: membership of the roll is not hidden. People who are not on it are not counted. A share
+    may be below 0 or above 1. One look only: a copy of the state from another day is a second look,
+    and two looks have no guarantee. Bits of absent people are equal in both, so a bit that differs
+    names a visitor with certainty. Hence a state is changed in place, one byte for each position.
     *Reference*: Dwork, Naor, Pitassi, Rothblum & Yekhanin 2010, section 3 and Theorem 3.1.
     """
 
     people: int
-    """How many are on the roll, which is public."""
+    """The number of people on the roll, which is public."""
     size: int
-    """How many of them have a place."""
+    """The number of people in the sample."""
     epsilon: Fraction
     output_epsilon: Fraction
     reads: int = 1
@@ -304,17 +295,17 @@ class PanPrivateDensity:
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """After how many visits counters come round, of each table."""
+        """For each table the number of visits after which its counters wrap around."""
         return (1,)
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """What the shares of the tables count in the answer."""
+        """The weights of the shares of the tables in the answer."""
         return (1,)
 
     @cached_property
     def tables(self) -> tuple[PanTable, ...]:
-        """The tables, the people of a sample divided among them."""
+        """The tables, which divide the people of the sample among them."""
         total = sum(self.rounds)
         ends = [max(1, self.size * sum(self.rounds[: at + 1]) // total) for at in
                 range(len(self.rounds))]  # fmt: skip
@@ -326,16 +317,16 @@ class PanPrivateDensity:
 
     @property
     def event(self) -> PureEvent:
-        """What state and answers reveal of one person together."""
+        """The privacy loss of one person by state and answers together."""
         return PureEvent(epsilon=self.epsilon + self.output_epsilon)
 
     @cached_property
     def output_noise(self) -> Geometric:
-        """The noise on the ones of every table, of one answer."""
+        """The noise on the ones of every table in one answer."""
         return Geometric(epsilon=self.output_epsilon / self.reads)
 
     def begin(self, roll: Iterable[str], entropy: Entropy) -> PanState:
-        """Choose who has a place, and fill the places before anybody came."""
+        """Draw the sample, and the cells before any visit."""
         sample = PeopleSample.of(roll, self.size, entropy)
         if len(sample.digests) < self.size:
             raise ParameterError(
@@ -353,12 +344,12 @@ class PanPrivateDensity:
         *,
         resume: bool = False,
     ) -> None:
-        """Take in who came, each name as often as it stands there or as `visits` says.
+        """Count visits: one for each name, or as many as `visits` lists.
 
-        The state is changed where it lies, place by place. Of an update that was stopped the places
-        that it had passed hold its visits and the others do not: with the same people again and
-        `resume` it goes on with the others. Where it was killed between the two stores of a place,
-        the visits of one person are counted twice.
+        The state is changed in place, position by position. After an interrupted update the
+        positions that it passed hold its visits, the others do not; `resume` with the same people
+        continues with the others. If the process was killed between the two stores of a position,
+        the visits of that person count twice.
         """
         if state.position and not resume:
             raise ParameterError(
@@ -386,7 +377,7 @@ class PanPrivateDensity:
             skipped -= start
 
     def estimate(self, state: PanState, entropy: Entropy) -> PanEstimate:
-        """One of the answers that are paid for."""
+        """Compute one of the paid answers."""
         one_counts = np.array([cells.one_count for cells in state.tables])
         noisy: IntArray = self.output_noise.steps(one_counts, entropy)
         share = sum(
@@ -399,11 +390,11 @@ class PanPrivateDensity:
 
     @property
     def variance(self) -> float:
-        """Of an answer, at most."""
+        """The largest variance of an answer."""
         noise = self.output_noise.variance
         weighted = zip(self.weights, self.tables, strict=True)
         own = sum(weight**2 * table.variance(noise, self.people) for weight, table in weighted)
-        # Samples without a person in common: what one has the other lacks.
+        # The tables sample disjoint people, so their shares are negatively correlated.
         first, *weights_left = (abs(weight) for weight in self.weights)
         return (
             own + sum(2 * first * weight for weight in weights_left) / max(self.people - 1, 1) / 4
@@ -414,18 +405,19 @@ class PanPrivateDensity:
 class PanPrivateHeavy(PanPrivateDensity):
     """The share of people of a roll who came at least `at_least` times.
 
-    With k for that number: the mean of min(visits, k) less the mean of min(visits, k - 1) is the
-    share who came k times or more. One part of the sample has counters that come round after k
-    visits, the other after k - 1; each gives one of the means.
-    *Guarantee*: that of `PanPrivateDensity`, epsilon + output_epsilon: a person has one place in
-    one of the two tables, so that nothing is paid twice.
-    *Sensitivity*: of the ones of both tables together 1.
-    *Error*: without bias, but the means are k and k - 1 times as uncertain as a share, with a
-    sample divided in k to k - 1: the standard deviation is about 2 (2k - 1) / (epsilon
-    sqrt(size)). For a k of more than a few, samples must be large.
-    *Edges*: k = 1 is the density; it takes one table alone.
+    With k for that number, the mean of min(visits, k) minus the mean of min(visits, k - 1) is the
+    share of people with k or more visits. One part of the sample has counters that wrap around
+    after k visits, the other after k - 1; each estimates one of the means.
+
+    *Guarantee*: that of `PanPrivateDensity`, epsilon + output_epsilon: a person has one position in
+    one of the two tables, so nothing is paid twice.
+    *Sensitivity*: 1 for the ones of both tables together.
+    *Error*: unbiased, but the means are k and k - 1 times as uncertain as a share, with a sample
+    divided in the ratio k to k - 1: the standard deviation is about 2 (2k - 1) / (epsilon
+    sqrt(size)). For k above a few, samples must be large.
+    *Edges*: k = 1 is the density; it needs one table.
     *Reference*: Dwork, Naor, Pitassi, Rothblum & Yekhanin 2010, section 4 (cropped means), from
-    which heavy hitters are told here as a difference of two.
+    which heavy hitters follow here as a difference of two.
     """
 
     at_least: int = 2
@@ -435,14 +427,14 @@ class PanPrivateHeavy(PanPrivateDensity):
     def __post_init__(self) -> None:
         store(self, at_least=integer_at_least(self.at_least, "at_least", least=1))
         super().__post_init__()
-        _ = self.tables  # which refuse more visits than a counter holds
+        _ = self.tables  # raises for more visits than a counter holds
 
     @property
     def rounds(self) -> tuple[int, ...]:
-        """After how many visits counters come round, of each table."""
+        """For each table the number of visits after which its counters wrap around."""
         return (1,) if self.at_least == 1 else (self.at_least, self.at_least - 1)
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """The cropped means: their rounds times their shares, less the shorter one."""
+        """The weights of the two cropped means in their difference."""
         return (1,) if self.at_least == 1 else (self.at_least, 1 - self.at_least)

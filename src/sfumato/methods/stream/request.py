@@ -1,4 +1,9 @@
-"""What is asked of a stream, from public facts alone."""
+"""Requests for streams, and the sensitivity of all that a stream measures; public facts alone.
+
+A factor measures a matrix of whole numbers times the counts of the periods. A person with rows in
+one period moves the result by a column; one with rows in several periods by the sum of as many
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,25 +24,25 @@ if TYPE_CHECKING:
 
 
 MOST_PERIODS = 1 << 20
-# Of a stream: what each step told stands in one entry of a ledger.
+# The figures of a step are stored in one entry of a ledger, which bounds the cells.
 MOST_CELLS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRequest:
-    """Counts of so many cells, period by period, at one price for all of them."""
+    """A request for counts of cells, period by period, at one price for all periods."""
 
     unit: Unit
     price: Price
     cells: int = 1
     periods: int | None = None
-    """How many there will be at most; None where it never ends."""
+    """The most periods; None for a stream without end."""
     window: int | None = None
-    """The sum of the last so many periods; None for all since the beginning."""
+    """The number of last periods that are summed; None for all since the beginning."""
     days: int | None = None
-    """In how many periods a person counts at most, each time with the rows of the unit."""
+    """The most periods in which a person counts, each with the rows of the unit."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What else the method takes."""
+    """Further options of the method."""
 
     def __post_init__(self) -> None:
         most = {"periods": MOST_PERIODS, "window": MOST_PERIODS, "days": MOST_PERIODS}
@@ -58,11 +63,11 @@ class StreamRequest:
                 f"A window of {self.window:,} periods is longer than the stream, which has "
                 f"{self.periods:,}. Give a shorter window, or none for all since the beginning.",
             )
-        _ = self.people  # refused where it cannot be bounded so
+        _ = self.people  # raises where the unit cannot be bounded so
 
     @property
     def people(self) -> Participation:
-        """How often one person can count."""
+        """The bound on the periods of one person."""
         return Participation(self.unit, self.days)
 
     @property
@@ -71,15 +76,8 @@ class StreamRequest:
         return spendings(self.price)
 
     def noise(self, norms: Norms, spending: Spending) -> Noise:
-        """The noise that hides one person in all that is measured."""
+        """The noise that hides one person in all measurements."""
         return spending.noise(self.people.sensitivity(norms))
-
-
-# What one person moves in all that a stream ever measures, and the noise that hides it.
-#
-# A factor measures a matrix of whole numbers times the counts of the periods. A person who counts
-# in
-# one period moves it by a column; one who counts in several by the sum of as many columns.
 
 
 @dataclass(frozen=True)
@@ -92,15 +90,15 @@ class Norms:
 
 @dataclass(frozen=True)
 class Participation:
-    """How often one person can count: by what the privacy unit bounds, and in how many periods.
+    """How often one person counts: the rows that the privacy unit bounds, and the periods.
 
     *Guarantee*: without `days`, at most the unit's `max_rows` rows of a person in the whole stream
-    (with a unit of rows one row alone: its person may be in other rows). With `days`, at most so
-    many periods, and `max_rows` rows in each.
+    (with a unit of rows a single row, whose person may be in other rows too). With `days`, at most
+    so many periods, and `max_rows` rows in each.
     *Sensitivity*: that of a histogram over cells under the unit, times the norm of the columns of
     so many different periods. Rows in one period weigh at least as much as rows in several, so
     without `days` all rows of a person are taken to be in one.
-    *Edges*: a unit of rows takes no `days`: nothing says whose a row is.
+    *Edges*: a unit of rows takes no `days`, because the person of a row is unknown.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010 for event and user level.
     """
 
@@ -108,7 +106,7 @@ class Participation:
     days: int | None = None
 
     def __post_init__(self) -> None:
-        by_person = self.unit.by_person  # which refuses rows of two people, whatever the method
+        by_person = self.unit.by_person  # raises for rows of two people
         if self.days is not None and not by_person:
             raise ParameterError(
                 "option_not_applicable",
@@ -122,18 +120,18 @@ class Participation:
 
     @property
     def periods(self) -> int:
-        """In how many different periods one person can count with all they may have there."""
+        """The number of periods in which one person can have all rows of the unit."""
         return 1 if self.days is None else self.days
 
     def sensitivity(self, norms: Norms) -> Sensitivity:
         """How far one person moves what a factor with these norms measures."""
-        # Replaced, a person takes one sum of columns away and brings another; no entry is
-        # negative, so |a - b|^2 is at most |a|^2 + |b|^2, which a grouped count has already.
+        # A replacement removes one sum of columns and adds another; no entry is negative, so
+        # |a - b|^2 is at most |a|^2 + |b|^2, which the grouped sensitivity includes already.
         person = count_sensitivity(self.unit, grouped=True)
         return Sensitivity(l1=person.l1 * norms.l1, l2_squared=person.l2_squared * norms.l2_squared)
 
     def sentence(self) -> str:
-        """Say what is hidden, and what is not."""
+        """A sentence on what is hidden, and what is not."""
         if not self.unit.by_person:
             return (
                 f"{self.unit.sentence()} Event level: somebody who is in many rows is hidden in "

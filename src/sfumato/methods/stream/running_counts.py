@@ -1,4 +1,4 @@
-"""Running counts told period by period: for a number of periods, or without end."""
+"""Running counts, period by period: for a number of periods, or without end."""
 
 from __future__ import annotations
 
@@ -39,38 +39,38 @@ AnyFactor = DyadicTree | HonakerTree | SquareRoot
 FACTORS: dict[str, type[AnyFactor]] = {
     factor.name: factor for factor in (DyadicTree, HonakerTree, SquareRoot)
 }
-# How the names begin of factors that are begun anew at powers of two.
+# The prefix of the names of factors that start anew at powers of two.
 SEGMENTS = "segments-"
 
-# The most figures that a square root may remember: its periods times its cells.
+# The most figures in the state of a square root: its periods times its cells.
 LARGEST_STATE = 1 << 16
 
 
 def step_figures(estimates: NDArray[Any], variance: float, *, is_whole: bool) -> StepFigures:
-    """Estimates times SCALE as they are told: whole numbers, or floats made of noisy ones."""
+    """Released figures of estimates times SCALE: whole numbers, or floats."""
     values = narrow(estimates // SCALE) if is_whole else (estimates / SCALE).astype(np.float64)
     return StepFigures(values, np.full(len(values), math.sqrt(variance)))
 
 
 @lru_cache(maxsize=64)
 def factor_of(name: str, points: int) -> AnyFactor:
-    """A factor for so many periods, made once: a square root takes its time."""
+    """A factor for so many periods; cached, because a square root takes long to compute."""
     return FACTORS[name](points)
 
 
 @dataclass(frozen=True)
 class RunningCounts:
-    """How many rows there were up to each period, for so many periods at one price.
+    """The rows up to each period, for a fixed number of periods at one price.
 
-    *Guarantee*: the price in full, epsilon or rho, for all steps together, whatever was told
-    before decides of what comes after.
+    *Guarantee*: the price in full, epsilon or rho, for all steps together, also where later data
+    depend on earlier figures.
     *Sensitivity*: that of a person's rows by the unit, or in so many `days`, times the norm of the
-    factor's columns: for a tree over n periods floor(log2 n) + 1 blocks, for the square root what
-    its rounded entries add up to; in L1 or L2.
-    *Error*: unbiased. A tree's step has as many noises as its number has digits 1, Honaker's
-    nearly half of them, the square root's 1 + log(n) / pi together with its sensitivity, which
-    Gaussian noise makes small. `variance` is exact for each step.
-    *Edges*: a step behind the last is refused by whoever steps. Counts may fall.
+    factor's columns: for a tree over n periods floor(log2 n) + 1 blocks, for the square root the
+    sum of its rounded entries; in L1 or L2.
+    *Error*: unbiased. A step of a tree has one noise for each binary digit 1 of its number,
+    Honaker's has nearly half of them, the square root's 1 + log(n) / pi with its sensitivity
+    included, which is small for Gaussian noise. `variance` is exact for each step.
+    *Edges*: the caller refuses a step after the last. Counts may decrease.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011; Honaker 2015;
     Fichtenberger, Henzinger & Upadhyay 2023, Theorem 1.
     """
@@ -102,7 +102,7 @@ class RunningCounts:
         return self.factor.begin(self.request.cells)
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """The rows so far, with the noise of the blocks or entries that make them up."""
+        """The running count after one more period, with noise."""
         after, estimates = self.factor.advance(state, counts, self.noise, entropy)
         return after, step_figures(
             estimates, self.variance(after["step"]), is_whole=self.factor.is_whole
@@ -111,22 +111,23 @@ class RunningCounts:
 
 @dataclass(frozen=True)
 class UnendingCounts:
-    """How many rows there were up to each period, for ever, at one price.
+    """The rows up to each period, without end, at one price.
 
-    Periods 1, 2-3, 4-7, 8-15, ... are segments with a factor each, begun anew; a running count is
-    what the segments that are over told at their ends, and what the present one tells.
-    *Guarantee*: the price in full, epsilon or rho, for all steps that will ever be.
-    *Sensitivity*: a segment's noise is made for a person all of whose rows lie in it. A person with
-    the parts m_1, m_2, ... of what is allowed in several segments costs in them m_i epsilon each,
-    or m_i^2 rho; the m_i add up to 1 at most, and so do their squares. With `days`, all periods
-    of a person are taken to be one: a bound that holds for any division into segments.
-    *Error*: grows like a power of log t: of each segment that is over the variance of its last
-    step, and that of the present one. For Laplace noise that is less, on average over up to about
-    500 periods, than with the end known: early segments have few levels.
-    *Edges*: the first period is a segment of its own. Segments that are too long for a square root
-    are Honaker's.
+    Periods 1, 2-3, 4-7, 8-15, ... are segments, each with a new factor. A running count is the sum
+    of the last figures of all finished segments and of the present one.
+
+    *Guarantee*: the price in full, epsilon or rho, for all future steps together.
+    *Sensitivity*: the noise of a segment hides a person all of whose rows lie in it. A person with
+    the fractions m_1, m_2, ... of the allowed rows in several segments costs m_i epsilon in each,
+    or m_i^2 rho; the m_i sum to at most 1, and so do their squares. With `days`, all periods of a
+    person are taken to be one, a bound for any division into segments.
+    *Error*: grows like a power of log t: the variances of the last steps of finished segments, plus
+    that of the present one. For Laplace noise it is lower than with a known end, on average over up
+    to about 500 periods: early segments have few levels.
+    *Edges*: the first period is its own segment. Segments too long for a square root use Honaker's
+    tree.
     *Reference*: Chan, Shi & Song 2011, section 4 (the hybrid mechanism), with the last block of
-    each tree in the place of the logarithmic counter.
+    each tree instead of the logarithmic counter.
     """
 
     request: StreamRequest
@@ -151,7 +152,7 @@ class UnendingCounts:
         return {"method": f"{SEGMENTS}{self.kind.name}", "noise": noise}
 
     def noise(self, segment: int) -> Noise:
-        """Of everything that a segment of 2^segment periods measures."""
+        """The noise of all measurements of a segment of 2^segment periods."""
         if segment not in self._noises:
             column, days = self._factor(segment).norms(), self.request.people.periods
             norms = Norms(l1=column.l1 * days, l2_squared=column.l2_squared * days**2)
@@ -183,7 +184,7 @@ class UnendingCounts:
         return {"step": 0, "before": [0] * cells, "segment": self._factor(0).begin(cells)}
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """What the segments before told at their ends, and what the present one tells."""
+        """The last figures of finished segments plus those of the present one."""
         step = state["step"] + 1
         segment = step.bit_length() - 1
         factor, before = self._factor(segment), exact(state["before"])
@@ -196,22 +197,22 @@ class UnendingCounts:
 
 
 def longest_root(cells: int) -> int:
-    """The most periods of a square root that remembers all of them for so many cells."""
+    """The most periods of a square root whose state holds all of them for so many cells."""
     return min(LONGEST_ROOT, LARGEST_STATE // cells)
 
 
 def running_ways(
     request: StreamRequest, method: str | None
 ) -> list[RunningCounts | UnendingCounts]:
-    """Running counts by the method of a name, or else every one, at each way to spend the price.
+    """Running counts by a named method, or by all methods, for each way to spend the price.
 
-    Segments need no end, and are a choice where there is one too; factors without an end are
-    segments.
+    Segments need no end, and are candidates also where there is one. Without an end, the name of a
+    factor means segments of it.
     """
     candidates: list[RunningCounts | UnendingCounts] = []
     for kind in FACTORS.values():
-        never = request.periods is None
-        if method in (None, f"{SEGMENTS}{kind.name}") or (never and method == kind.name):
+        endless = request.periods is None
+        if method in (None, f"{SEGMENTS}{kind.name}") or (endless and method == kind.name):
             candidates += [
                 UnendingCounts(request, kind, spending) for spending in request.spendings
             ]

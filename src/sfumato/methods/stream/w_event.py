@@ -1,7 +1,10 @@
-"""Counts of every period, told anew only when they have changed: w-event privacy.
+"""w-event privacy: counts of every period, released anew only when they have changed.
 
-What a person does in any `window` periods that follow each other is hidden with epsilon, however
-long the stream runs. Decision `stream-units`.
+All that a person does in any `window` consecutive periods is hidden with epsilon, however long the
+stream runs. A plan divides half of epsilon among the releases of a window. It uses only the amounts
+that earlier periods spent, which are public, and counts the half in whole parts, so that no
+remainder is rounded. The ledger composes over all time, so the cost of a person with rows in more
+periods than one window is bounded here too. Decision `stream-units`.
 """
 
 from __future__ import annotations
@@ -34,18 +37,10 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 
-# How releases of a stream share half of an epsilon so that no window of periods spends more.
-#
-# A plan sees what earlier periods spent, which is public, and offers a period what it may spend
-# on a
-# release. The half is counted in whole `parts`, so that what is left is never a rounded number.
-# What
-# a person can lose in more periods than a window has is bounded here too: that is what a ledger,
-# which adds up over all time, must charge. Decision `stream-units`.
-
-# The most periods of a window: so many whole numbers are remembered, twice.
+# The most periods of a window: the state holds twice as many whole numbers.
 LONGEST_WINDOW = 100_000
 
+# The parts into which budget distribution divides half of epsilon.
 _FINEST = 1 << 30
 
 
@@ -65,7 +60,7 @@ class _OfWindow:
 
 
 class BudgetDistribution(_OfWindow):
-    """A release gets half of what its window has left: much for the first, ever less for others.
+    """A release gets half of what its window has left: most for the first, less for later ones.
 
     *Reference*: Kellaris, Papadopoulos, Xiao & Papadias 2014, section 5.1.
     """
@@ -74,16 +69,16 @@ class BudgetDistribution(_OfWindow):
     share_count: ClassVar[int] = _FINEST
 
     def offered(self, spent: Sequence[int]) -> int:
-        """The parts that a release may take, by what the periods before it took, the last last."""
+        """The parts that a release may take, given the parts of earlier periods, oldest first."""
         recent = spent[-(self.window - 1) :] if self.window > 1 else ()
         return (self.share_count - sum(recent)) // 2
 
     def most_apart(self, periods: int) -> Fraction:
-        """The most, in halves of epsilon, that so many periods take, wherever they lie."""
+        """The most that so many periods spend, wherever they lie, in halves of epsilon."""
         return Fraction(periods, 2)
 
     def most_in_a_row(self, periods: int) -> Fraction:
-        """The same for periods that follow each other: each takes half of what is left."""
+        """The same for consecutive periods: each takes half of what is left."""
         windows, remainder = divmod(periods, self.window)
         return windows + 1 - Fraction(1, 2**remainder)
 
@@ -93,7 +88,7 @@ class BudgetDistribution(_OfWindow):
 
 
 class BudgetAbsorption(_OfWindow):
-    """A release gets the parts of the periods before it that went without; as many then go without.
+    """A release absorbs the parts of skipped periods before it; as many periods then are skipped.
 
     *Reference*: Kellaris, Papadopoulos, Xiao & Papadias 2014, section 5.2.
     """
@@ -106,27 +101,27 @@ class BudgetAbsorption(_OfWindow):
         return self.window
 
     def offered(self, spent: Sequence[int]) -> int:
-        """The parts that a release may take, by what the periods before it took, the last last.
+        """The parts that a release may take, given the parts of earlier periods, oldest first.
 
-        What lies two windows back has no bearing any more.
+        Periods more than two windows back have no effect.
         """
         for age, amount in enumerate(reversed(spent), start=1):
             if amount:
-                # The release took its own period's part and those before it; it is paid back by
-                # taken - 1 periods after it, so that a window over both has no more than its own.
+                # The release took the part of its own period and amount - 1 earlier ones. As many
+                # later periods are skipped, so that no window over them spends more than its own.
                 return max(0, min(age - (amount - 1), self.window))
         return min(len(spent) + 1, self.window)
 
     def most_apart(self, periods: int) -> Fraction:
-        """The most, in halves of epsilon, that so many periods take, wherever they lie."""
+        """The most that so many periods spend, wherever they lie, in halves of epsilon."""
         return Fraction(periods)
 
     def most_in_a_row(self, periods: int) -> Fraction:
-        """The same for periods that follow each other; the first may absorb earlier ones."""
+        """The same for consecutive periods; the first may absorb earlier ones."""
         return Fraction(max(periods, self.window), self.window)
 
     def most_from_the_start(self, periods: int) -> Fraction:
-        """The same for the first periods of a stream, before which there is nothing to absorb."""
+        """The same for the first periods of a stream, which have no earlier ones to absorb."""
         return Fraction(periods, self.window)
 
 
@@ -138,14 +133,14 @@ PLANS: dict[str, type[Plan]] = {plan.name: plan for plan in (BudgetDistribution,
 
 @dataclass(frozen=True, kw_only=True)
 class Presence:
-    """In how many periods of a stream one person has rows, as far as the privacy unit bounds it."""
+    """The periods in which one person has rows, as far as the privacy unit bounds them."""
 
     periods: int | None = None
-    """The most periods; None where nothing bounds them."""
+    """The most periods; None where they are not bounded."""
     in_a_row: bool = False
-    """Whether they all lie within so many periods that follow each other."""
+    """Whether they are all within so many consecutive periods."""
     ends: int | None = None
-    """The periods of the whole stream; None where it does not end."""
+    """The number of periods of the stream; None for a stream without end."""
 
     def __post_init__(self) -> None:
         for name in ("periods", "ends"):
@@ -164,10 +159,10 @@ class Presence:
         return min(end for end in (self.periods, self.ends) if end is not None)
 
     def whole_cost(self, plan: Plan, epsilon: Fraction) -> Fraction:
-        """The most that one person loses over the whole stream, at epsilon for each window.
+        """The largest cost of one person over the whole stream, at epsilon for each window.
 
-        Half of a window's epsilon is spent on measuring how much has changed, evenly, whether or
-        not anything is released; the other half by the plan, in which every bound here holds.
+        Half of a window's epsilon measures the changes, evenly over periods, whether or not they
+        are released. The plan spends the other half, for which every bound here holds.
         """
         bounds = [plan.most_apart(self.most)]
         if self.in_a_row:
@@ -181,7 +176,7 @@ REPEATED = "repeated: too little has changed since the last release"
 
 
 def prepare(request: StreamRequest) -> WEvent:
-    """Windows of the request's length, at as much epsilon each as makes the whole its price."""
+    """Windows with the epsilon at which the whole stream costs the price of the request."""
     only(request, WEvent.name, "plan", "caution")
     if request.window is None:
         raise ParameterError(
@@ -203,38 +198,38 @@ def prepare(request: StreamRequest) -> WEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class WEvent:
-    """Measure how far the counts moved from the last release; release them again if it is far.
+    """Measure the distance of the counts from the last release; release anew if it is large.
 
-    *Guarantee*: epsilon-differential privacy for all that one person does in any `window` periods
-    that follow each other: every period spends epsilon / (2 window) on measuring, told or not, and
-    releases within a window spend at most epsilon / 2 together (`w_budget`). The ledger composes
-    over all time, so `event` charges what a person can lose in all the periods in which the unit
-    lets them have rows (`presence`): epsilon itself only where those lie within one window.
+    *Guarantee*: epsilon-differential privacy for all that one person does in any `window`
+    consecutive periods: every period spends epsilon / (2 window) on the distance, released or not,
+    and the releases of a window spend at most epsilon / 2 together (`Plan`). The ledger composes
+    over all time, so `event` charges the loss of a person over all periods in which the unit allows
+    rows (`presence`): epsilon itself only where those lie within one window.
     *Sensitivity*: L1 of one period's histogram, by the unit, d: 1 for a row that is present or
     not, 2 for one that is replaced. The distance to the last release, summed over cells, moves by
-    at most d, as that release is public; so its mean moves by d / cells. Who is replaced by another
-    in other periods moves each of them by half of d only, so that two such people lose together
-    what one does.
-    *Error*: of a release that of the noise it was offered; of a repeated one the mean distance of
-    a cell as it was measured, plus one standard deviation of that measure. A release is repeated
-    where that distance is below what fresh noise would add to a cell; `caution` adds to that what
-    the measure itself may be off by, without which few cells are told anew in vain. Decision
-    `stream-units`.
+    at most d, because that release is public; so its mean moves by d / cells. If a person is
+    replaced by one with rows in other periods, each period moves by half of d only, so that the two
+    people together lose as much as one.
+    *Error*: of a release that of its noise; of a repeated one the measured mean distance of a cell,
+    plus one standard deviation of that measurement. A release is repeated where that distance is
+    below the noise that a new release would add to a cell. `caution` adds a multiple of the scale
+    of the distance's own noise, without which streams of few cells are released anew in vain.
+    Decision `stream-units`.
     *Edges*: before the first release zeros are repeated. Whether a period was released is public;
-    so is the state, which is made of what was told alone and may be seized. A period of no rows is
-    like any other. Where a window has nothing left to offer, the last release is repeated.
+    so is the state, which consists of released figures and may be seized. A period without rows is
+    like any other. Where a window has no budget left, the last release is repeated.
     *Reference*: Kellaris, Papadopoulos, Xiao & Papadias 2014, Theorems 3, 5 and 6.
     """
 
     plan: Plan
     epsilon: Fraction
-    """For any window of periods."""
+    """The epsilon of any window of periods."""
     cells: int
     unit: Unit
     """What one person can change in one period."""
     presence: Presence
     caution: int = 1
-    """By how many scales of its own noise the distance must pass; the paper's rule is 0."""
+    """The scales of its own noise that the distance must exceed too; 0 is the paper's rule."""
 
     name: ClassVar[str] = "w-event"
     may_be_seized: ClassVar[bool] = True
@@ -246,12 +241,12 @@ class WEvent:
 
     @property
     def event(self) -> PureEvent:
-        """What the whole stream costs a person, at most."""
+        """The largest privacy cost of the whole stream for a person."""
         return PureEvent(epsilon=self.presence.whole_cost(self.plan, self.epsilon))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is told."""
+        """All public parameters."""
         return {
             "method": self.name,
             "plan": self.plan.name,
@@ -266,7 +261,7 @@ class WEvent:
         }
 
     def sentence(self) -> str:
-        """Say what is hidden by how much, in a window and over the whole stream."""
+        """A sentence on the epsilon of a window and of the whole stream."""
         return (
             f"epsilon {plain(self.epsilon, digits=6, up=True)} for any {self.plan.window} periods "
             f"in a row, and {plain(self.event.epsilon, digits=6, up=True)} for all of a person's "
@@ -275,7 +270,7 @@ class WEvent:
 
     @cached_property
     def _moved(self) -> Fraction:
-        """How far one person moves the counts of one period."""
+        """The L1 change of the counts of one period by one person."""
         return count_sensitivity(self.unit, grouped=True).l1
 
     @cached_property
@@ -290,16 +285,16 @@ class WEvent:
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
     def variance(self, step: int) -> None:
-        """Not known ahead: what a step is offered depends on which periods before were released."""
+        """None: the noise of a step depends on which earlier periods were released."""
         del step
 
     def begin(self, entropy: Entropy) -> State:
-        """Nothing released, nothing spent."""
+        """The state before the first period: nothing released, nothing spent."""
         del entropy
         return {"released": [0] * self.cells, "spent": []}
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """Tell a period: its own counts with noise, or the last release again."""
+        """Release the counts of a period with noise, or repeat the last release."""
         private = of_cells(counts, self.cells)
         released = np.array(state["released"], dtype=object)
         distance = int(np.abs(private.astype(object) - released).sum())
@@ -313,7 +308,7 @@ class WEvent:
         return self._after(state, offer, fresh), figures
 
     def _is_far(self, measured: int, offer: int) -> bool:
-        """Whether the last release is further off than fresh noise, in whole numbers and ratios."""
+        """Whether the last release errs more than a new one would; in exact arithmetic."""
         own = self.caution * self.distance_noise.scale
         return offer > 0 and measured > self.cells * self.release_noise(offer).scale + own
 

@@ -1,7 +1,7 @@
-"""Sliding windows: the rows of the last periods, without end, by noise that does not add up.
+"""Sliding windows: the rows of the last periods, without end, with an error that does not grow.
 
-A window that ends within a block of as many periods is the end of the block before and the
-beginning of its own; blocks of 1, 2, 4, ... periods within both make up the two parts.
+Periods are divided into blocks of the window's length. A window is the end of one block and the
+beginning of the next; both consist of smaller blocks of 1, 2, 4, ... periods.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def cover(low: int, stop: int, levels: int) -> Iterator[tuple[int, int]]:
-    """The fewest blocks that make up [low, stop): the level and number of each.
+    """The fewest blocks whose union is [low, stop): the level and index of each.
 
     Blocks of 2^level periods begin at multiples of their length.
     """
@@ -52,14 +52,14 @@ def cover(low: int, stop: int, levels: int) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WindowBlocks:
-    """The rows of the last `window` periods, after each period, for ever, at one price.
+    """The rows of the last `window` periods, after each period, without end, at one price.
 
-    *Guarantee*: the price in full, epsilon or rho, for all steps that will ever be.
-    *Sensitivity*: a period is in one block of each of `levels` lengths, whatever the number of
-    periods; a person's rows or `days` as for running counts.
-    *Error*: one noise for each block that makes up the window, or what estimates from the blocks
-    within leave of it: at most 2 log2(window), however long the stream is; `variance` is exact.
-    *Edges*: before the first window is full, all rows so far.
+    *Guarantee*: the price in full, epsilon or rho, for all future steps together.
+    *Sensitivity*: a period is in one block of each of `levels` lengths, however long the stream is;
+    a person's rows or `days` as for running counts.
+    *Error*: one noise for each block of the window, less with estimates from smaller blocks: at
+    most 2 log2(window) of them, however long the stream is; `variance` is exact.
+    *Edges*: before the first window is full, all rows since the beginning.
     *Reference*: blocks of the window's length with a tree each, after Bolot, Fawaz, Muthukrishnan,
     Nikolov & Taft 2013, section 4; Honaker 2015 for the estimates.
     """
@@ -67,7 +67,7 @@ class WindowBlocks:
     request: StreamRequest
     levels: int
     helped: bool
-    """Whether blocks within a block help to estimate it."""
+    """Whether the smaller blocks within a block improve its estimate."""
     noise: Noise
 
     name: ClassVar[str] = "window"
@@ -86,20 +86,20 @@ class WindowBlocks:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The blocks and the noise that were chosen."""
+        """The chosen blocks and noise."""
         name = "honaker" if self.helped else "tree"
         noise = type(self.noise).__name__.lower()
         return {"method": name, "noise": noise, "window": self.window, "levels": self.levels}
 
     def variance(self, step: int) -> float:
-        """Of what a step tells: of the beginning of its block, and the end of the one before."""
+        """The variance of a step: of the beginning of its block, and the end of the one before."""
         at = (step - 1) % self.window + 1
         end = 0.0 if step <= self.window else self._weights_of_levels[1][at]
         return float(self._weights_of_levels[0][at] + end) * self.noise.variance
 
     @cached_property
     def _weights_of_levels(self) -> tuple[FloatArray, FloatArray]:
-        """Of the first periods of a block, and of those behind so many, in variances of a noise."""
+        """In noise variances, those of the first `at` periods of a block and of the others."""
         first, last = np.zeros(self.window + 1), np.zeros(self.window + 1)
         for at in range(1, self.window + 1):
             level = min(self.levels, (at & -at).bit_length()) - 1
@@ -120,13 +120,14 @@ class WindowBlocks:
         return {"step": 0, "open": blank, "closed": closed, "before": closed}
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """Close the blocks that end here, and add up those of the window."""
+        """Close the blocks that end here, and sum the blocks of the window."""
         step = state["step"] + 1
         at = (step - 1) % self.window + 1
         opened = exact(state["open"]) + exact(counts)
         before, closed = state["before"], [list(blocks) for blocks in state["closed"]]
         ends = [level for level in range(self.levels) if at % (1 << level) == 0]
-        noisy = noised(opened[ends], self.noise, entropy)
+        # Blocks that end together get their noise together.
+        noisy = self.noise.steps(narrow(opened[ends]), entropy)
         for level in ends:
             closed[level].append(self._estimate(level, noisy[level], closed).tolist())
         opened[ends] = 0
@@ -135,7 +136,7 @@ class WindowBlocks:
             estimates = estimates + self._sum(before, cover(at, self.window, self.levels))
         if at == self.window:
             before, closed = closed, [[] for _ in range(self.levels)]
-            opened[:] = 0  # blocks that the window cuts off are never told
+            opened[:] = 0  # blocks that the window cuts off are never measured
         after = {"step": step, "open": opened.tolist(), "closed": closed, "before": before}
         return after, step_figures(estimates, self.variance(step), is_whole=not self.helped)
 
@@ -150,19 +151,14 @@ class WindowBlocks:
         return np.asarray(exact(sums or [[0] * self.request.cells]).sum(axis=0))
 
 
-def noised(blocks: NDArray[Any], noise: Noise, entropy: Entropy) -> NDArray[Any]:
-    """Blocks that end together, with their noise."""
-    return noise.steps(narrow(blocks), entropy)
-
-
 @dataclass(frozen=True)
 class WindowDifferences:
-    """The rows of the last `window` periods as a running count less an earlier one.
+    """The rows of the last `window` periods as the difference of two running counts.
 
-    *Guarantee*: that of running counts by a square root, from whose measurements it comes.
+    *Guarantee*: that of running counts by a square root, from whose measurements it follows.
     *Sensitivity*: that of the square root's columns.
-    *Error*: the squared differences of two weights, `window` apart, of all noises so far.
-    *Edges*: before the first window is full, all rows so far.
+    *Error*: over all noises up to the step, the squared differences of two weights `window` apart.
+    *Edges*: before the first window is full, all rows since the beginning.
     *Reference*: Fichtenberger, Henzinger & Upadhyay 2023.
     """
 
@@ -186,7 +182,7 @@ class WindowDifferences:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The factor and the noise that were chosen."""
+        """The chosen factor and noise."""
         noise = type(self.noise).__name__.lower()
         return {"method": "root", "noise": noise, "window": self.window}
 
@@ -210,7 +206,7 @@ class WindowDifferences:
         return self.factor.begin(self.request.cells)
 
     def step(self, state: State, counts: IntArray, entropy: Entropy) -> tuple[State, StepFigures]:
-        """Measure as a square root does, and weigh for the window."""
+        """Measure as the square root does, and estimate the window."""
         after, measured = self.factor.measure(state, counts, self.noise, entropy)
         step = after["step"]
         estimates = scaled(self._weights[:step][::-1] @ measured)
@@ -220,7 +216,7 @@ class WindowDifferences:
 def window_ways(
     request: StreamRequest, method: str | None
 ) -> list[WindowBlocks | WindowDifferences]:
-    """Windows by the method of a name, or else every one, at each way to spend the price."""
+    """Windows by a named method, or by all methods, for each way to spend the price."""
     assert request.window is not None
     candidates: list[WindowBlocks | WindowDifferences] = []
     for kind in FACTORS.values():
