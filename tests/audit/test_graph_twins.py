@@ -33,7 +33,7 @@ from sfumato.testing.entropy import SeededEntropy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.methods.graph.synthesize import GraphTwin
+    from sfumato.methods.graph.synthesize import GraphSynthesis
     from sfumato.methods.publish.request import FormRows
 
 Ties = frozenset[tuple[int, int]]
@@ -50,7 +50,7 @@ class _Measured(Exception):  # noqa: N818  # not an error: all figures are there
 class Recorder:
     """The figures of one release after the other, as they come to the mechanisms."""
 
-    twin: GraphTwin
+    twin: GraphSynthesis
     shuffled: np.random.Generator = field(default_factory=lambda: np.random.default_rng(9))
     seen: list[Any] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class Recorder:
                          for place, name in enumerate(names)})  # fmt: skip
 
 
-def _twin(nodes: int, relation: Neighbours = Neighbours.ADD_REMOVE) -> GraphTwin:
+def _twin(nodes: int, relation: Neighbours = Neighbours.ADD_REMOVE) -> GraphSynthesis:
     ends = tuple(Column(one, Kind.INTEGER, nullable=False) for one in ("from", "to"))
     friends = Schema("friends", ends, form=Edges("from", "to"))
     columns = (Column("id", Kind.INTEGER, nullable=False),
@@ -86,8 +86,8 @@ def _twin(nodes: int, relation: Neighbours = Neighbours.ADD_REMOVE) -> GraphTwin
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[GraphTwin], Recorder]:
-    def of(twin: GraphTwin) -> Recorder:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[[GraphSynthesis], Recorder]:
+    def of(twin: GraphSynthesis) -> Recorder:
         made = Recorder(twin)
 
         def steps(noise: Geometric, values: Any, _entropy: object) -> Any:
@@ -124,7 +124,7 @@ def _moves(one: list[Any], other: list[Any]) -> dict[str, int]:
             for name, (mine, its) in zip(FIGURES, plain, strict=True)}  # fmt: skip
 
 
-def _claimed(twin: GraphTwin) -> dict[str, int]:
+def _claimed(twin: GraphSynthesis) -> dict[str, int]:
     assert twin.nodes is not None
     noises = (twin.degrees.noise, twin.nodes.kinds, twin.nodes.ties)
     return {name: int(one.l1_sensitivity) for name, one in zip(FIGURES, noises, strict=True)}

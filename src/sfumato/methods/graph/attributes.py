@@ -1,4 +1,4 @@
-"""What is known of the nodes of a graph: a second table of the same people, and its noisy figures.
+"""Attributes of nodes: a second table about the same people, and ties between their kinds.
 
 Decision `graphs`.
 """
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from sfumato.methods.publish.request import FormRequest, FormRows
 
 
-# So many combinations of values nodes may have: pairs of them are what is counted.
+# The most combinations of values of a node: all pairs of combinations are counted.
 MAX_KINDS = 256
 
 
 @dataclass(frozen=True)
 class NodeTable:
-    """The table of nodes: its key, and its columns with values that are public."""
+    """The table of nodes: its key, and its columns of public values."""
 
     dataset: str
     key: str
     columns: tuple[Column, ...]
     weight: int
-    """How many rows of it differ in neighbours: one comes or goes, or one is replaced."""
+    """The rows that differ between neighbours: 1 if added or removed, 2 if replaced."""
 
     @property
     def values(self) -> list[pa.Array]:
@@ -51,11 +51,11 @@ class NodeTable:
 
     @property
     def kinds(self) -> int:
-        """How many combinations of values there are."""
+        """The number of combinations of values."""
         return prod(len(values) for values in self.values)
 
     def read(self, rows: FormRows, names: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """How many rows have each combination; and that of each named node, -1 where unknown."""
+        """The rows of each combination, and the combination of each named node; -1 if unknown."""
         rows_of_nodes = rows.of(self.dataset, [self.key, *(item.name for item in self.columns)])
         code = np.zeros(rows_of_nodes.num_rows, dtype=np.int64)
         known = np.ones(rows_of_nodes.num_rows, dtype=bool)
@@ -72,7 +72,7 @@ class NodeTable:
         return np.bincount(code[known], minlength=self.kinds), of_nodes
 
     def table(self, codes: IntArray) -> pa.Table:
-        """Made-up nodes, numbered from 1, with the values of their combinations."""
+        """Synthetic nodes, numbered from 1, with the values of their combinations."""
         columns = {self.key: pa.array(np.arange(1, len(codes) + 1))}
         quotients, decoded = codes, []
         for column, values in zip(reversed(self.columns), reversed(self.values), strict=True):
@@ -82,12 +82,12 @@ class NodeTable:
 
 
 def correlations(graph: Graph, codes: IntArray, kinds: int) -> IntArray:
-    """How many edges tie which two combinations of values: an upper triangle, row by row.
+    """Count the edges between each two combinations of values: an upper triangle, row by row.
 
-    Where no node has more than `most` edges, a node whose values come or go moves these counts by
-    at most `most` in all, and one whose values change by twice that. An edge more of the whole
-    graph changes three of the truncated one. So of a truncated graph the sensitivity is the larger
-    of 3 and `most`, times two where people are replaced.
+    If no node has more than `most` edges, a node whose values appear or disappear moves these
+    counts by at most `most` in L1, and one whose values change by twice that. One more edge of the
+    whole graph changes up to three edges of the truncated graph. So the sensitivity for a truncated
+    graph is max(3, `most`), times two if people are replaced.
     """
     low, high = np.sort(codes[graph.edges], axis=1).T
     counts = np.zeros((kinds, kinds), dtype=np.int64)
@@ -96,7 +96,7 @@ def correlations(graph: Graph, codes: IntArray, kinds: int) -> IntArray:
 
 
 def node_table(request: FormRequest, people: object, columns: object) -> NodeTable:
-    """The table of nodes that is named; refused where its nodes or their values are not known."""
+    """Find the named table of nodes; refuse one whose key or values do not fit."""
     name = str(people)
     schema = request.linked.get(name)
     if schema is None:
@@ -117,8 +117,8 @@ def node_table(request: FormRequest, people: object, columns: object) -> NodeTab
     if schema.column(key).kind is not request.schema.column(end).kind:
         raise ParameterError(
             "linked_table_invalid",
-            f"Column {quoted(key)} of {quoted(name)} names nodes otherwise than "
-            f"{quoted(end)} of {quoted(request.dataset)}. Declare one kind.",
+            f"Column {quoted(key)} of {quoted(name)} and column {quoted(end)} of "
+            f"{quoted(request.dataset)} name nodes by different kinds of values. Declare one kind.",
         )
     column_names = None if columns is None else several(columns, "columns")
     chosen = [

@@ -13,10 +13,29 @@ if TYPE_CHECKING:
 
 
 def from_networkx(graph: Any, *, ends: tuple[str, str] = ("from", "to")) -> dict[str, pa.Table]:
-    """The `edges` of a networkx graph, and its `nodes` with what it says of them, as tables.
+    """Turn a networkx graph into a table of edges and a table of nodes.
 
-    Read them with a schema: `sf.read(tables["edges"], schema=...)`. Nodes must be named by values
-    of one kind, all texts or all whole numbers.
+    Parameters
+    ----------
+    graph:
+        A networkx graph. Its nodes must all be texts or all be integers.
+    ends:
+        The names of the two columns of edges.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        `edges`, and `nodes` with a column for each attribute.
+
+    Raises
+    ------
+    ParameterError
+        If it is not a graph of networkx, or its nodes are of several kinds.
+
+    Example
+    -------
+    >>> tables = from_networkx(graph)
+    >>> edges = sf.read(tables["edges"], schema="edges.toml")
     """
     if not hasattr(graph, "edges") or not hasattr(graph, "nodes"):
         raise ParameterError(
@@ -39,9 +58,27 @@ def from_networkx(graph: Any, *, ends: tuple[str, str] = ("from", "to")) -> dict
 
 
 def to_networkx(tables: Mapping[str, pa.Table] | pa.Table) -> Any:
-    """A networkx graph of a table of edges; of two tables the second says what nodes are.
+    """Turn a table of edges, and perhaps a table of nodes, into a networkx graph.
 
-    Ends are the first two columns of the edges; a node is named by the first column of its table.
+    Parameters
+    ----------
+    tables:
+        A table whose first two columns are the ends of edges; or a mapping of two tables, of which
+        the second describes nodes and names them in its first column.
+
+    Returns
+    -------
+    networkx.Graph
+        The graph, with the other columns of nodes as attributes.
+
+    Raises
+    ------
+    ParameterError
+        If networkx is not installed.
+
+    Example
+    -------
+    >>> graph = to_networkx(release.tables)
     """
     try:
         import networkx as nx  # type: ignore[import-untyped]  # it has no types

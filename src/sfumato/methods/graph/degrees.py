@@ -1,4 +1,4 @@
-"""The degrees of a graph, sorted, under edge privacy; and how many edges there are."""
+"""Degrees of graphs: sorted and joint ones under edge privacy, a histogram under node privacy."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ MOST_NODES = 1 << 26
 
 
 def public_nodes(nodes: object, kind: str) -> int:
-    """The number of nodes, which must be public: who has an edge is private."""
+    """Check the number of nodes, which must be public: whether a person has an edge is private."""
     if nodes is None:
         raise ParameterError(
             "parameter_missing",
-            f"{kind} needs the number of nodes, a number that everybody may know: who has a tie at "
+            f"{kind} needs the number of nodes as a public number: whether a person has a tie at "
             "all is private. Give nodes=N.",
         )
     return options.whole(nodes, "nodes", least=2, most=MOST_NODES)
 
 
 def sorted_degrees(graph: Graph, nodes: int) -> IntArray:
-    """So many of the largest degrees, ascending; nodes without an edge have 0.
+    """The `nodes` largest degrees, ascending; nodes without an edge have 0.
 
-    One edge more raises two entries of the sorted list by 1 each, and leaving the smallest out
-    moves it no further: L1 sensitivity 2.
+    One more edge raises two entries of the sorted list by 1 each, and dropping the smallest entries
+    adds nothing: L1 sensitivity 2.
     """
     largest = np.sort(graph.degrees)[-nodes:]
     return np.concatenate([np.zeros(nodes - len(largest), dtype=np.int64), largest])
@@ -55,12 +55,13 @@ def sorted_degrees(graph: Graph, nodes: int) -> IntArray:
 
 @dataclass(frozen=True)
 class DegreeSequence:
-    """Geometric noise of sensitivity 2 on the sorted degrees, then the likeliest sorted list.
+    """Geometric noise of sensitivity 2 on the sorted degrees, then the most likely sorted list.
 
     *Guarantee*: the price as pure epsilon, for graphs that differ in one edge.
     *Sensitivity*: L1, 2: sorting comes before the noise.
-    *Error*: of a degree at most that of its noise; far less where many nodes have the same degree.
-    *Edges*: as many degrees as nodes are declared to be; more nodes than that lose the smallest.
+    *Error*: at most the noise of a degree; far less if many nodes have the same degree.
+    *Edges*: there are as many degrees as declared nodes; of a larger graph the smallest degrees are
+    dropped.
     *Reference*: Hay, Li, Miklau & Jensen 2009, whose fit is by least squares; decision `graphs`.
     """
 
@@ -82,71 +83,72 @@ class DegreeSequence:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of one degree before the fit, which only comes nearer to the truth."""
+        """The noise of one degree before the fit, which lowers the error."""
         noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
         return {
             "degree": noise_error,
-            "note": "bounds: fitting a sorted list takes most of the noise out",
+            "note": "upper bounds: fitting a sorted list removes most of the noise",
         }
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """A row for each node, by its rank."""
+        """The table of degrees by rank, without a row."""
         return {"degrees": degree_table(np.zeros(0))}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The fitted degrees."""
+        """Release the fitted degrees."""
         graph = read_graph(rows.read([name for name, _ in self.request.form.roles.values()]))
         return {"degrees": degree_table(self.fitted(graph, entropy))}
 
     def fitted(self, graph: Graph, entropy: Entropy) -> FloatArray:
-        """Noise, and the nearest list that is sorted, from 0 to one less than the nodes."""
+        """Add noise and fit the nearest sorted list, clamped to 0 ... nodes - 1."""
         noisy = self.noise.steps(sorted_degrees(graph, self.nodes), entropy)
         return np.clip(sorted_fit(noisy), 0, self.nodes - 1)
 
 
 def degree_table(degrees: FloatArray) -> pa.Table:
-    """Degrees from the largest on, each with its rank."""
-    ranks = pa.array(np.arange(1, len(degrees) + 1))
-    return pa.table({"rank_of_node": ranks, "degree": pa.array(np.round(degrees[::-1], 3))})
+    """The released table: degrees from the largest on, with their ranks."""
+    node_ranks = pa.array(np.arange(1, len(degrees) + 1))
+    return pa.table({"rank_of_node": node_ranks, "degree": pa.array(np.round(degrees[::-1], 3))})
 
 
 def prepare(request: FormRequest, *, nodes: object = None) -> DegreeSequence:
-    """Release the sorted degrees, for a pure epsilon."""
+    """Plan the sorted degrees, for a pure epsilon."""
     epsilon = edge_privacy(request, "degrees")
     noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(2))
     return DegreeSequence(request, public_nodes(nodes, "A publication of degrees"), noise)
 
 
-# How many edges tie nodes of which two degrees, under edge privacy.
+# Joint degrees: the number of edges by the degrees of their ends, under edge privacy.
 
 MOST_TIES = 100
 
 
 def joint_degrees(graph: Graph, most: int) -> IntArray:
-    """How many edges of a graph of degrees up to `most` tie a degree and one at least as large.
+    """Count the edges of a graph of degrees up to `most` by the degrees of their ends.
 
     Cells are those of the upper triangle, row by row.
     """
-    low, high = np.sort(graph.degrees[graph.edges], axis=1).T - 1
+    lower, higher = np.sort(graph.degrees[graph.edges], axis=1).T - 1
     counts = np.zeros((most, most), dtype=np.int64)
-    np.add.at(counts, (low, high), 1)
+    np.add.at(counts, (lower, higher), 1)
     return counts[np.triu_indices(most)]
 
 
 def sensitivity(most: int) -> int:
-    """How far one edge moves these counts in all.
+    """The L1 sensitivity of joint degrees to one edge: 3 + 2 x 2 x (most - 1).
 
-    Three edges of the truncated graph may come or go. Two nodes at most change their degree: ends
-    that had a place left, or those whose edge lost its place; a node that wins one and loses one
-    keeps its degree. The up to `most` - 1 other edges of each move from one cell to another.
+    Up to three edges of the truncated graph appear or disappear. At most two nodes change their
+    degree: ends with a free place, or nodes whose edge was displaced; a node that gains one and
+    loses one keeps its degree. Each of their up to `most` - 1 other edges moves from one cell to
+    another, which counts twice.
     """
     return 4 * most - 1
 
 
 @dataclass(frozen=True)
 class JointDegrees:
-    """Geometric noise on the joint degrees of the graph cut down to `most` ties of each node.
+    """Geometric noise on the joint degrees of the graph truncated to `most` ties of each node.
 
     *Guarantee*: the price as pure epsilon, for graphs that differ in one edge.
     *Sensitivity*: L1, 4 most - 1, of the truncated graph.
@@ -174,17 +176,17 @@ class JointDegrees:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of one cell, in the truncated graph."""
+        """The noise of one cell, for the truncated graph."""
         noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
-        return {"count": noise_error, "note": "what the truncation leaves out is not counted in"}
+        return {"count": noise_error, "note": "edges beyond the truncation are not counted"}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """A row for each two degrees."""
+        """The table of pairs of degrees, without a row."""
         return {"joint-degrees": self._table(np.zeros(0, dtype=np.int64))}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy counts."""
+        """Release the noisy counts."""
         form_roles = self.request.form.roles.values()
         names, graph = read_named(rows.read([name for name, _ in form_roles]))
         cut = truncated(graph, order_of(graph, names, rows.salt), self.most)
@@ -199,18 +201,18 @@ class JointDegrees:
 
 
 def prepare_joint_degrees(request: FormRequest, *, most: object = 20) -> JointDegrees:
-    """Release how many edges tie nodes of which degrees, for a pure epsilon."""
+    """Plan joint degrees, for a pure epsilon."""
     bound = options.whole(most, "most", least=1, most=MOST_TIES)
     epsilon = edge_privacy(request, "joint-degrees")
     noise = Geometric(epsilon=epsilon, l1_sensitivity=Fraction(sensitivity(bound)))
     return JointDegrees(request, bound, noise)
 
 
-# How many people have how many ties, under node privacy by edge-addition projection.
+# The cumulative histogram of degrees under node privacy, by edge-addition projection.
 
 
 def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
-    """Visit edges in an order, and keep each whose ends have kept fewer than `most` so far."""
+    """Visit edges in order, and keep each whose ends both have fewer than `most` kept edges."""
     degrees = [0] * graph.nodes
     projected_edges, ends = [], graph.edges.tolist()
     for edge in order:
@@ -223,13 +225,13 @@ def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
 
 
 def cumulative(graph: Graph, most: int) -> list[int]:
-    """How many nodes that have an edge at all have at least 1, 2, ..., `most` in the projection.
+    """The number of nodes with at least 1, 2, ..., `most` edges in the projection.
 
-    A node more moves these numbers by at most twice `most` in sum: itself by its own degree d, and
-    all others together by d, since each of its edges that is kept moves the end of one chain of
-    kept and dropped edges (Day, Li & Lyu 2016). Their cumulative histogram of "at most" moves by
-    `most` + 1 only, but counts people without a tie, who are in no row here: with the hub of a
-    star all its leaves would go.
+    One more node moves these numbers by at most 2 x `most` in L1: by its own degree d, and by d for
+    all other nodes together, because each of its kept edges moves the end of one chain of kept and
+    dropped edges (Day, Li & Lyu 2016). Their histogram of "at most" moves by `most` + 1 only, but
+    it counts people without a tie, and these are in no row here: the leaves of a star would
+    disappear together with its hub.
     """
     counts = np.bincount(graph.degrees, minlength=most + 1)
     return [int(counts[at:].sum()) for at in range(1, most + 1)]
@@ -237,12 +239,12 @@ def cumulative(graph: Graph, most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class NodeDegrees:
-    """Noise on how many people have at least each number of ties, up to the unit's bound.
+    """Noise on the number of people with at least 1, 2, ... ties, up to the unit's bound.
 
-    *Guarantee*: the price as pure epsilon, for graphs that differ in a person and all its ties.
+    *Guarantee*: the price as pure epsilon, for graphs that differ in a person with all ties.
     *Sensitivity*: L1, twice the bound on ties, of these numbers in the projected graph.
-    *Error*: noise of that scale; who has more ties than the bound counts as having about it.
-    *Edges*: people without a tie are in no row, so from 1 tie on.
+    *Error*: noise of that scale; a person with more ties than the bound counts about as the bound.
+    *Edges*: people without a tie are in no row, so that the table starts with 1 tie.
     *Reference*: Day, Li & Lyu 2016.
     """
 
@@ -264,19 +266,19 @@ class NodeDegrees:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of one figure before the fit, in the projected graph."""
+        """The noise of one figure before the fit, for the projected graph."""
         noise_error = {"sd": self.noise.stddev, "bound95": self.noise.bound(0.05)}
-        return {"count": noise_error, "note": "what the projection leaves out is not counted in"}
+        return {"count": noise_error, "note": "edges beyond the projection are not counted"}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """A row for each number of ties."""
+        """The table of numbers of ties, without a row."""
         return {"node-degrees": _table([])}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The fitted cumulative histogram."""
-        read = rows.read([name for name, _ in self.request.form.roles.values()])
-        names, graph = read_named(read)
+        """Release the fitted cumulative histogram."""
+        edge_rows = rows.read([name for name, _ in self.request.form.roles.values()])
+        names, graph = read_named(edge_rows)
         graph = projected(graph, order_of(graph, names, rows.salt).tolist(), self.most)
         noisy = self.noise.steps(np.array(cumulative(graph, self.most)), entropy)
         fit = isotonic_regression(noisy.astype(np.float64), increasing=False).x
@@ -289,13 +291,13 @@ def _table(counts: list[float]) -> pa.Table:
 
 
 def prepare_node_degrees(request: FormRequest) -> NodeDegrees:
-    """Release how many people have at least so many ties, for a pure epsilon."""
+    """Plan the cumulative histogram of ties, for a pure epsilon."""
     unit = request.unit
     if not isinstance(unit, Ties):
         raise ParameterError(
             "unit_unsupported",
-            f"A publication of kind 'node-degrees' hides a person with all ties, but the unit of "
-            f"{quoted(request.dataset)} is another. Declare unit = {{ people = ["
+            f"A publication of kind 'node-degrees' protects a person with all ties, but the unit "
+            f"of {quoted(request.dataset)} is another. Declare unit = {{ people = ["
             '"from", "to"], max_rows = 40 }.',
         )
     epsilon = spendings(request.price)[0].pure_epsilon()

@@ -1,6 +1,6 @@
-"""A graph drawn to given degrees, and to how often which kinds of nodes are tied.
+"""Random graphs with given degrees, ties between kinds of nodes, and triangles.
 
-Everything here is drawn from public or already noisy figures.
+Everything here uses public or already noisy figures, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_SWAPS = 400_000
 
 
 def shares(noisy: IntArray) -> FloatArray:
-    """Shares nearest to noisy counts: one amount less of each, none below 0 (least squares)."""
+    """Project noisy counts to the simplex by least squares: subtract one amount, clip at 0."""
     total = max(float(noisy.sum()), 1.0)
     falling = np.sort(noisy.astype(np.float64))[::-1]
     amounts = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
@@ -31,7 +31,7 @@ def shares(noisy: IntArray) -> FloatArray:
 
 
 def apportion(shares: FloatArray, total: int) -> IntArray:
-    """Whole numbers of such shares that sum to a total: the largest remainders are rounded up."""
+    """Round shares to integers of a given total, by the largest remainders."""
     exact = shares / shares.sum() * total
     counts: IntArray = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact, kind="stable")[: total - int(counts.sum())]] += 1
@@ -39,21 +39,21 @@ def apportion(shares: FloatArray, total: int) -> IntArray:
 
 
 def triangle(cells: int) -> tuple[IntArray, IntArray]:
-    """The two kinds of each cell of an upper triangle, row by row."""
+    """The two kinds of each cell of the upper triangle, row by row."""
     low, high = np.triu_indices((isqrt(8 * cells + 1) - 1) // 2)
     return low, high
 
 
 def ends_of(edge_counts: IntArray) -> IntArray:
-    """How many ends of edges each kind has, where so many edges tie each two kinds."""
+    """The number of edge ends of each kind, from the edges between each two kinds."""
     every = np.concatenate(triangle(len(edge_counts)))
     return np.bincount(every, np.tile(edge_counts, 2)).astype(np.int64)
 
 
 def assigned(degrees: IntArray, kinds: IntArray, ends: IntArray, entropy: Entropy) -> IntArray:
-    """Give nodes their kinds, so many of each, so that each kind has about so many ends of edges.
+    """Assign kinds to nodes, `kinds` of each, so that each kind has about `ends` edge ends.
 
-    At random first; then nodes exchange kinds where that brings both kinds nearer.
+    The first assignment is random; then two nodes swap kinds if that lowers the distance of both.
     """
     codes = np.repeat(np.arange(len(kinds)), kinds)[permutation(len(degrees), entropy)]
     excess = (np.bincount(codes, degrees, minlength=len(kinds)).astype(np.int64) - ends).tolist()
@@ -79,9 +79,9 @@ def assigned(degrees: IntArray, kinds: IntArray, ends: IntArray, entropy: Entrop
 def drawn_edges(
     degrees: IntArray, codes: IntArray, edge_counts: IntArray, entropy: Entropy
 ) -> IntArray:
-    """Edges between kinds, so many of each pair of them; nodes have their degrees where they can.
+    """Draw the given number of edges between each two kinds, with the given degrees if possible.
 
-    Ends are dealt to edges at random within kinds. A kind that has too few gets more, by degree.
+    Ends are dealt to edges at random within kinds. A kind with too few ends gets more, by degree.
     """
     kind_pairs = triangle(len(edge_counts))
     need = ends_of(edge_counts)
@@ -103,7 +103,7 @@ def drawn_edges(
 
 
 def _dealt(nodes: IntArray, degrees: IntArray, count: int, entropy: Entropy) -> IntArray:
-    """So many ends of edges at these nodes, by their degrees, in a random order."""
+    """`count` edge ends at these nodes, by their degrees, in random order."""
     stubs = np.repeat(nodes, degrees[nodes])
     stubs = stubs if len(stubs) else nodes
     if not len(stubs):
@@ -114,7 +114,7 @@ def _dealt(nodes: IntArray, degrees: IntArray, count: int, entropy: Entropy) -> 
 
 
 def _simple(pairs: IntArray, cells: IntArray, entropy: Entropy) -> IntArray:
-    """Exchange ends within cells until no edge is a loop or a repeat; what still is, goes."""
+    """Swap ends within cells until no edge is a loop or a repeat; drop the remaining ones."""
     starts = np.searchsorted(cells, np.arange(int(cells.max(initial=0)) + 2))
     for _ in range(_EXCHANGE_ROUNDS):
         bad = _bad(pairs)
@@ -131,7 +131,7 @@ def _simple(pairs: IntArray, cells: IntArray, entropy: Entropy) -> IntArray:
 
 
 def _bad(pairs: IntArray) -> IntArray:
-    """The places of loops, and of edges that came before."""
+    """The positions of loops, and of repeats of an earlier edge."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     number = low * (int(pairs.max(initial=0)) + 1) + high
     repeat = np.ones(len(pairs), dtype=bool)
@@ -139,13 +139,11 @@ def _bad(pairs: IntArray) -> IntArray:
     return np.flatnonzero(repeat | (low == high))
 
 
-# Graphs drawn to degrees, and rewired until they have so many triangles (TriCycLe).
-#
-# Everything here is drawn from public or already noisy figures.
+# Graphs with given degrees, rewired until they have a given number of triangles (TriCycLe).
 
 _DRAWING_ROUNDS = 20
 _MOST_STEPS = 1_000_000
-# Steps of rewiring for each edge, after which a graph stays as it is.
+# Rewiring stops after so many steps for each edge.
 _TRIES = 6
 
 
@@ -166,12 +164,12 @@ def chung_lu(degrees: IntArray, entropy: Entropy) -> IntArray:
 def with_triangles(
     edges: IntArray, triangle_count: int, entropy: Entropy, kinds: IntArray | None = None
 ) -> IntArray:
-    """Swap edges until there are so many triangles; every node keeps its degree.
+    """Swap edges until there are `triangle_count` triangles; every node keeps its degree.
 
-    With `kinds` of nodes, as many edges as before tie each two kinds.
+    With `kinds` of nodes, the number of edges between each two kinds stays the same.
 
-    A step takes two neighbours of a node that are not tied, ties them, and ties the other ends of
-    an edge of each that it takes away; it is undone where that makes no triangle more.
+    A step chooses two neighbours of a node that are not tied, removes one other edge of each, ties
+    the two, and ties the other ends of the removed edges. It is undone unless it adds triangles.
     """
     ties = _Ties(int(edges.max(initial=-1)) + 1, edges)
     near, listed = ties.near, ties.listed
@@ -186,7 +184,7 @@ def with_triangles(
     for first, *draws in drawn if ends else ():
         if current >= triangle_count:
             break
-        middle = ends[first % len(ends)]  # by degree, which never changes
+        middle = ends[first % len(ends)]  # in proportion to degrees, which never change
         near_first, near_second = (listed[middle][at % len(listed[middle])] for at in draws[:2])
         if near_first == near_second or near_second in near[near_first]:
             continue
@@ -196,7 +194,7 @@ def with_triangles(
         )
         if middle in (third, fourth) or third == fourth or fourth in near[third]:
             continue
-        # Else a swap would change which kinds are tied.
+        # The swap keeps the ties between kinds only if one of these pairs is of one kind.
         if held_kinds and (
             held_kinds[third] != held_kinds[near_second]
             and held_kinds[near_first] != held_kinds[fourth]
@@ -221,7 +219,7 @@ def with_triangles(
 
 
 class _Ties:
-    """The neighbours of each node, to look up, to draw from and to change, whatever its degree."""
+    """Neighbours of nodes with constant-time lookup, random choice and change."""
 
     def __init__(self, nodes: int, edges: IntArray) -> None:
         both = np.concatenate([edges, edges[:, ::-1]])
@@ -236,7 +234,7 @@ class _Ties:
         ]
 
     def tie(self, first: int, second: int) -> int:
-        """Add an edge; how many triangles it makes."""
+        """Add an edge; return how many triangles it closes."""
         for node, neighbour in ((first, second), (second, first)):
             self.near[node].add(neighbour)
             self._positions[node][neighbour] = len(self.listed[node])
@@ -244,7 +242,7 @@ class _Ties:
         return len(self.near[first] & self.near[second])
 
     def cut(self, first: int, second: int) -> int:
-        """Take an edge away; how many triangles it was in."""
+        """Remove an edge; return how many triangles it was in."""
         for node, neighbour in ((first, second), (second, first)):
             self.near[node].discard(neighbour)
             listed, positions = self.listed[node], self._positions[node]

@@ -1,4 +1,4 @@
-"""What a method of graphs asks of the privacy unit and the price."""
+"""Mechanisms of edge privacy: counts by the ladder and by smooth sensitivity."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
-    """Refuse less than a mechanism can tell anything by: distances it looks at are as 1 / epsilon.
+    """Refuse an epsilon below `least`: a mechanism takes steps in proportion to 1 / epsilon.
 
-    What it would tell is noise beyond every count, and after thousands of steps.
+    Below it, a release would take many thousands of steps and be noise alone.
     """
     if epsilon < least:
         raise ParameterError(
@@ -38,19 +38,19 @@ def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
 
 
 def edge_privacy(request: FormRequest, kind: str) -> Fraction:
-    """The pure epsilon of a method that hides single edges; refused for every other unit."""
+    """The pure epsilon of a method that protects single edges; other units are refused."""
     unit = request.unit
-    # Asked whether it is by person, a unit of two refuses and names what there is for it.
+    # `by_person` itself refuses a unit in which a row belongs to two people, with advice.
     if unit.by_person or unit.relation is not Neighbours.ADD_REMOVE:
         raise ParameterError(
             "unit_unsupported",
-            f"A publication of kind {quoted(kind)} hides single edges, but the unit of "
+            f"A publication of kind {quoted(kind)} protects single edges, but the unit of "
             f'{quoted(request.dataset)} is another. Declare unit = "row".',
         )
     return spendings(request.price)[0].pure_epsilon()
 
 
-# The ladder: a count released by how many edges would have to change to reach another one.
+# The ladder mechanism: the farther away in edges a number is, the less likely it is released.
 
 LEAST_EPSILON = Fraction(1, 10_000)
 
@@ -66,7 +66,7 @@ class LadderCount:
     *Sensitivity*: of the rung of a number, 1; established by the caller's local sensitivities,
     which must satisfy I_t <= I_0 + t.
     *Error*: depends on the graph: about I_0 times 2 / epsilon where I_t grows slowly.
-    *Edges*: the count 0 is as good as any; what is released may be negative. The rung is drawn
+    *Edges*: a count of 0 is no special case; a released count may be negative. The rung is drawn
     exactly: a proposal proportional to (I_0 + t) exp(-epsilon t / 2) is a mixture of a geometric
     variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)). As
     many rungs are added up as there are: an epsilon below `LEAST_EPSILON` is refused.
@@ -117,11 +117,11 @@ class LadderCount:
                 return first_draw if draws[first] == 0 else first_draw + second_draw + 1
 
 
-# A count with noise of its smooth sensitivity: the older way, to compare the ladder with.
+# Smooth sensitivity: for counts that the ladder cannot release, and to compare with it.
 
 _INFLATION = 1 + 2.0**-40
 _BETA = 1 - 2.0**-30
-# Where LS(t) grows by a power of t, so does noise: that of the 4th power is then 6 10^15.
+# Noise grows with the same power of t as LS(t): with power 4 it reaches 6e15 at this epsilon.
 LEAST_OF_POWERS = Fraction(1, 1000)
 
 
@@ -135,7 +135,7 @@ class SmoothCount:
     *Sensitivity*: S is smooth because LS(t) of a graph is at most LS(t + 1) of its neighbour;
     computed a little too large, for a beta a little too small, to make up for floats.
     *Error*: depends on the graph; half of the noise lies within 2 S / epsilon.
-    *Edges*: what is released may be negative. How fast LS(t) can grow (`power`) ends the search for
+    *Edges*: a released count may be negative. How fast LS(t) can grow (`power`) ends the search for
     the maximum, which lies at 2 power / epsilon at the farthest: less than `LEAST_EPSILON`, or
     `LEAST_OF_POWERS` for a power from 2 on, is refused.
     *Reference*: Nissim, Raskhodnikova & Smith 2007.

@@ -1,4 +1,4 @@
-"""The number of subgraphs of a size k under edge privacy: what stars and cliques have in common."""
+"""Counts of subgraphs under edge privacy: triangles, k-stars and k-cliques."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SubgraphCount(ABC):
-    """One noisy number; its promise is that of `LadderCount` or `SmoothCount`."""
+    """A noisy count of subgraphs; its guarantee is that of `LadderCount` or `SmoothCount`."""
 
     request: FormRequest
     k: int
@@ -37,7 +37,7 @@ class SubgraphCount(ABC):
 
     @abstractmethod
     def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
-        """The true number, and how far one edge moves it at each distance from the graph."""
+        """The exact count, and its local sensitivity at each distance. Both are private."""
 
     @property
     def event(self) -> Event:
@@ -46,7 +46,7 @@ class SubgraphCount(ABC):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The mechanism, and the size."""
+        """The mechanism, and the size k."""
         return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)], "k": self.k}
 
     @property
@@ -66,7 +66,7 @@ class SubgraphCount(ABC):
         return {self.name: one_count([self.mechanism.sample(value, sensitivity, entropy)])}
 
 
-# How many triangles a graph has, under edge privacy.
+# Triangles under edge privacy.
 #
 # Decision `graphs`.
 
@@ -74,28 +74,28 @@ MECHANISMS = ("ladder", "smooth")
 
 
 def triangles(graph: Graph) -> int:
-    """How many triples of nodes are all tied."""
+    """The number of triangles."""
     return graph.shared.triangles
 
 
 @dataclass(frozen=True)
 class TriangleSensitivity:
-    """How far one edge moves the number of triangles, in a graph or t edges away from it.
+    """The local sensitivity of the number of triangles at each distance.
 
-    LS(t) is the largest, over all pairs of nodes, of a + floor((t + min(t, b)) / 2): a nodes are
-    joined to both, b to exactly one (the pair's own edge aside), and each further edge completes
-    one of these, or is half of a new one. Nodes are as many as anybody likes, so that nothing is
-    told of how many there are.
+    LS(t) is the maximum over pairs of nodes of a + floor((t + min(t, b)) / 2): a nodes are joined
+    to both, b to exactly one (without the edge of the pair). Each further edge completes one of the
+    b nodes, or is half of a new common neighbour. The number of nodes is not bounded, so that LS
+    does not depend on it.
     """
 
     shared: IntArray
-    """For pairs that can be the largest: how many nodes are joined to both ..."""
+    """a of the pairs that can be the maximum: nodes joined to both ends."""
     single: IntArray
-    """... and to exactly one."""
+    """b of the same pairs: the most nodes joined to exactly one end."""
 
     @classmethod
     def of(cls, graph: Graph) -> TriangleSensitivity:
-        """The pairs of a graph that can be the largest at some distance."""
+        """The pairs of a graph that can be the maximum at some distance."""
         most = graph.shared.single.copy()
         most[0] = _largest_without_shared(graph)
         return cls(np.arange(len(most)), most)
@@ -107,7 +107,7 @@ class TriangleSensitivity:
 
 
 def _largest_without_shared(graph: Graph) -> int:
-    """The most nodes joined to exactly one of two that share none; one of them may be new."""
+    """The maximum of b over pairs without common neighbours; one end may be a new node."""
     order = np.argsort(-graph.degrees, kind="stable")
     degrees, best = graph.degrees[order], int(graph.degrees.max(initial=0))
     for position, node in enumerate(order[:-1].tolist()):
@@ -127,7 +127,7 @@ def _largest_without_shared(graph: Graph) -> int:
 
 @dataclass(frozen=True)
 class TriangleCount:
-    """The number of triangles; its promise is that of `LadderCount` or `SmoothCount`."""
+    """The noisy number of triangles; its guarantee is that of `LadderCount` or `SmoothCount`."""
 
     request: FormRequest
     mechanism: LadderCount | SmoothCount
@@ -163,7 +163,7 @@ class TriangleCount:
 
 
 def one_count(counts: list[int]) -> pa.Table:
-    """A table of one figure; what lies beyond 64 bits ends there."""
+    """A table of one figure, clamped to 64 bits."""
     low, high = -(2**63), 2**63 - 1
     return pa.table(
         {"count": pa.array([min(max(count, low), high) for count in counts], pa.int64())}
@@ -171,20 +171,20 @@ def one_count(counts: list[int]) -> pa.Table:
 
 
 def prepare_triangles(request: FormRequest, *, mechanism: object = "ladder") -> TriangleCount:
-    """Release the number by the ladder, or by smooth sensitivity, for a pure epsilon."""
+    """Plan a count of triangles by the ladder or by smooth sensitivity, for a pure epsilon."""
     chosen = options.choice(mechanism, "mechanism", MECHANISMS)
     epsilon = edge_privacy(request, "triangles")
     mechanism_class = LadderCount if chosen == MECHANISMS[0] else SmoothCount
     return TriangleCount(request, mechanism_class(epsilon=epsilon))
 
 
-# How many k-stars a graph has, k ties that meet in one node, under edge privacy.
+# k-stars, sets of k ties that meet in one node, under edge privacy.
 
 MOST_TIES = 5
 
 
 def stars(graph: Graph, k: int) -> int:
-    """How many sets of k ties meet in one node."""
+    """The number of k-stars."""
     degrees, nodes = np.unique(graph.degrees, return_counts=True)
     pairs = zip(degrees.tolist(), nodes.tolist(), strict=True)
     return sum(comb(degree, k) * node_count for degree, node_count in pairs)
@@ -192,27 +192,27 @@ def stars(graph: Graph, k: int) -> int:
 
 @dataclass(frozen=True)
 class StarSensitivity:
-    """How far one edge moves the number of k-stars, in a graph or t edges away from it.
+    """The local sensitivity of the number of k-stars at each distance.
 
-    An edge between nodes of degrees d >= e, itself aside, is in C(d, k - 1) + C(e, k - 1) stars.
-    Each further edge at either of them adds 1 to its degree, nodes being as many as anybody likes;
-    by convexity all of t at the larger one move it farthest.
+    An edge between nodes of degrees d >= e, not counting itself, is in C(d, k - 1) + C(e, k - 1)
+    stars. Each further edge at one of them adds 1 to its degree, as nodes are not bounded; by
+    convexity the maximum has all t edges at the larger one.
     """
 
     pairs: tuple[tuple[int, int], ...]
-    """Degrees of two nodes, an edge between them aside: of those that can be the largest."""
+    """Degrees of two nodes without an edge between them, of pairs that can be the maximum."""
     k: int
 
     @classmethod
     def of(cls, graph: Graph, k: int = 2) -> StarSensitivity:
-        """The pairs that no other has both degrees at least as large as."""
+        """The pairs of degrees that no other pair dominates."""
         order = np.argsort(-graph.degrees, kind="stable")
         degrees, tied = graph.degrees, graph.adjacency
         top = int(degrees.max(initial=0))
         best = {top: 0}  # with a node that has no edge
         floor = 0
         for position, node in enumerate(order[:-1].tolist()):
-            # Both degrees of all pairs from here on are at most that.
+            # Both degrees of all later pairs are at most this, so a known pair dominates them.
             if degrees[node] <= floor:
                 break
             later_nodes = order[position + 1 :]
@@ -235,9 +235,9 @@ class StarSensitivity:
 
 
 class StarCount(SubgraphCount):
-    """The number of k-stars; its promise is that of `LadderCount`, or of `SmoothCount` from 3 on.
+    """The noisy number of k-stars, by `LadderCount` for k = 2, else by `SmoothCount`.
 
-    The ladder's exact draw needs rungs that grow by at most 1, as those of pairs do.
+    The ladder's exact draw needs I_t <= I_0 + t, which holds for k = 2 alone.
     """
 
     name = "stars"
@@ -248,7 +248,7 @@ class StarCount(SubgraphCount):
 
 
 def prepare_stars(request: FormRequest, *, k: object = 2) -> StarCount:
-    """Release the number of k-stars for a pure epsilon."""
+    """Plan a count of k-stars, for a pure epsilon."""
     ties = options.whole(k, "k", least=2, most=MOST_TIES)
     epsilon = edge_privacy(request, "stars")
     ladder = LadderCount(epsilon=epsilon)
@@ -257,13 +257,13 @@ def prepare_stars(request: FormRequest, *, k: object = 2) -> StarCount:
     )
 
 
-# How many k-cliques a graph has, k nodes that are all tied, under edge privacy.
+# k-cliques, sets of k nodes that are all tied, under edge privacy.
 
 MOST_NODES_OF_A_CLIQUE = 5
 
 
 def cliques(graph: Graph, k: int) -> int:
-    """How many sets of k nodes are all tied: each found from its node of the lowest degree on."""
+    """The number of k-cliques; each is counted from its node of lowest degree."""
     rank = np.empty(graph.nodes, dtype=np.int64)
     rank[np.argsort(graph.degrees, kind="stable")] = np.arange(graph.nodes)
     later_neighbours: dict[int, set[int]] = {}
@@ -285,12 +285,12 @@ def cliques(graph: Graph, k: int) -> int:
 
 @dataclass(frozen=True)
 class CliqueSensitivity:
-    """A bound on how far one edge moves the number of k-cliques, at each distance.
+    """A bound of the local sensitivity of the number of k-cliques, at each distance.
 
-    The cliques of an edge are sets of k - 2 nodes joined to both of its ends: at most C(a, k - 2)
-    of them, a being at most what one edge moves triangles by. That is at most what it is in a
-    neighbour a step further, and so is this: all that smooth sensitivity needs. For triangles it
-    is the local sensitivity itself.
+    The k-cliques of an edge contain k - 2 nodes joined to both of its ends: at most C(a, k - 2),
+    with a the local sensitivity of triangles. LS_triangles(t) of a graph is at most LS(t + 1) of
+    its neighbour, and therefore so is this bound, which is all that smooth sensitivity needs. For
+    triangles it is the local sensitivity itself.
     """
 
     triangles: TriangleSensitivity
@@ -302,7 +302,7 @@ class CliqueSensitivity:
 
 
 class CliqueCount(SubgraphCount):
-    """The number of k-cliques; its promise is that of `LadderCount` or `SmoothCount`."""
+    """The noisy number of k-cliques; its guarantee is that of `LadderCount` or `SmoothCount`."""
 
     name = "cliques"
 
@@ -312,7 +312,7 @@ class CliqueCount(SubgraphCount):
 
 
 def prepare_cliques(request: FormRequest, *, k: object = 4) -> CliqueCount:
-    """Release the number for a pure epsilon: triangles by the ladder, others by a smooth bound."""
+    """Plan a count of k-cliques: triangles by the ladder, larger ones by smooth sensitivity."""
     size = options.whole(k, "k", least=3, most=MOST_NODES_OF_A_CLIQUE)
     epsilon = edge_privacy(request, "cliques")
     ladder = LadderCount(epsilon=epsilon)

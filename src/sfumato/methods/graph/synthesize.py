@@ -1,4 +1,4 @@
-"""A made-up graph with about the degrees and the triangles of a private one, under edge privacy.
+"""Synthetic graphs with about the degrees and triangles of a private one, under edge privacy.
 
 Decision `graphs`.
 """
@@ -53,7 +53,7 @@ _WITH_NODES = {
 
 @dataclass(frozen=True)
 class NodeFigures:
-    """What is measured of the table of nodes: kinds of nodes, and which kinds are tied."""
+    """The noise on the table of nodes: on counts of kinds, and on ties between kinds."""
 
     table: NodeTable
     most: int
@@ -62,21 +62,21 @@ class NodeFigures:
 
 
 @dataclass(frozen=True)
-class GraphTwin:
-    """Noisy figures of a graph, and of its nodes where a table of them is named; a graph of these.
+class GraphSynthesis:
+    """Measure a graph with noise, and draw a synthetic graph from the noisy figures.
 
-    Figures are degrees, by tricycle the number of triangles, and of nodes how many have which
-    values and how many ties join which values.
+    The figures are the degrees; with tricycle the number of triangles; and with a table of nodes
+    the number of nodes of each kind (combination of values) and of ties between kinds.
 
     *Guarantee*: the price as pure epsilon, for graphs that differ in one edge, and tables of nodes
     that differ in one row: the shares of all figures add up to it, and the graph is drawn from
-    what they told alone.
+    the noisy figures alone.
     *Sensitivity*: of the sorted degrees 2; of the triangles as `LadderCount` says; of the kinds of
     nodes 1, of ties between them as `correlations` says, k being the cube root of the number of
     nodes; twice both where people are replaced.
-    *Error*: not stated: it depends on the graph. Measures of twins are in the guide.
-    *Edges*: nodes are numbered anew, from 1; who is who is not kept. Nodes that have no row, or
-    values nobody declared, are in no tie between kinds.
+    *Error*: not stated, because it depends on the graph; the guide has measurements.
+    *Edges*: synthetic nodes are numbered from 1 and stand for no real ones. Ties of nodes without a
+    row or with undeclared values are not counted by kind.
     *Reference*: Jorgensen, Yu & Cormode 2016 (AGM, TriCycLe); Hay, Li, Miklau & Jensen 2009.
     """
 
@@ -100,7 +100,7 @@ class GraphTwin:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The method, the number of nodes, and which of their columns go with them."""
+        """The method, the number of nodes, and the columns of nodes."""
         choices = {"method": METHODS[self.ladder is None], "nodes": self.degrees.nodes}
         if self.nodes is None:
             return choices
@@ -110,7 +110,7 @@ class GraphTwin:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Of the figures that it is drawn by."""
+        """The noise of the measured figures."""
         errors: dict[str, Any] = {"degree": self.degrees.error["degree"]}
         if self.nodes is not None:
             errors["nodes"] = {"sd": self.nodes.kinds.stddev}
@@ -119,12 +119,12 @@ class GraphTwin:
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The edges, and the nodes if they are more than numbers."""
+        """The tables of edges and, with a table of nodes, of nodes, without a row."""
         no_codes = np.zeros(0, dtype=np.int64)
         return self._tables(no_codes.reshape(-1, 2), no_codes)
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The edges of a graph drawn from noisy figures, and its nodes."""
+        """Measure with noise, then draw edges, and nodes if they have a table."""
         names, graph = read_named(rows.read([name for name, _ in self.request.form.roles.values()]))
         degrees = np.round(self.degrees.fitted(graph, entropy)).astype(np.int64)
         if self.ladder is None:
@@ -146,7 +146,7 @@ class GraphTwin:
     def _measured(
         nodes: NodeFigures, rows: FormRows, graph: Graph, names: list[str], entropy: Entropy
     ) -> tuple[IntArray, IntArray]:
-        """Noisy numbers of nodes of each kind, and of ties between kinds."""
+        """The noisy numbers of nodes of each kind, and of ties between kinds."""
         kinds, codes = nodes.table.read(rows, names)
         cut = truncated(graph, order_of(graph, names, rows.salt), nodes.most)
         ties = correlations(cut, codes, nodes.table.kinds)
@@ -167,15 +167,15 @@ def prepare(
     method: object = "auto",
     people: object = None,
     columns: object = None,
-) -> GraphTwin:
-    """Share the price among figures; by chung-lu degrees have it all. Nodes may have a table."""
+) -> GraphSynthesis:
+    """Plan a synthetic graph; with chung-lu the degrees get the whole price."""
     chosen = METHODS[0] if method == "auto" else method
     plain = chosen == METHODS[1]
     if chosen not in METHODS or (plain and people is not None):
         raise ParameterError(
             "option_not_applicable",
-            f"A graph is made up by method {' or '.join(map(repr, METHODS))}, with a table of "
-            f"nodes by {METHODS[0]!r}. Give one of them.",
+            f"A graph is synthesized by method {' or '.join(map(repr, METHODS))}, with a table of "
+            f"nodes by {METHODS[0]!r}. Choose one of them.",
         )
     if columns is not None and people is None:
         raise ParameterError(
@@ -192,10 +192,10 @@ def prepare(
     noise = Geometric(epsilon=epsilon * share, l1_sensitivity=Fraction(2))
     degrees = DegreeSequence(request, node_count, noise)
     if plain:
-        return GraphTwin(request, degrees, None)
+        return GraphSynthesis(request, degrees, None)
     ladder = LadderCount(epsilon=epsilon * shares["triangles"])
     if people is None:
-        return GraphTwin(request, degrees, ladder)
+        return GraphSynthesis(request, degrees, ladder)
     table = node_table(request, people, columns)
     most = max(round(node_count ** (1 / 3)), 2)
     worst = max(3, most) * table.weight
@@ -205,4 +205,4 @@ def prepare(
         Geometric(epsilon=epsilon * shares["nodes"], l1_sensitivity=Fraction(table.weight)),
         Geometric(epsilon=epsilon * shares["ties"], l1_sensitivity=Fraction(worst)),
     )
-    return GraphTwin(request, degrees, ladder, figures)
+    return GraphSynthesis(request, degrees, ladder, figures)
