@@ -1,4 +1,4 @@
-"""The questions to the engine: bounded whole-number aggregates, and how they come back.
+"""The engine queries of a question: bounded integer aggregates, and how limbs are joined.
 
 Long terms are cut into limbs that are summed apart, of 23 bits, or of 12 bits with weights of 17,
 so that every summed term is below 2^29. Sums are decimals, too wide for any number of rows, and are
@@ -63,6 +63,8 @@ class Aggregates:
             for index, statistic in enumerate(statistics)
             for limb, tree in enumerate(self._terms(statistic))
         }
+        # One query by all keys serves every level: counts and sums of coarser levels are sums of
+        # these.
         query = self._sum_terms(self._source.copy(), [], terms)
         return EngineQuery(query, self._every, tuple(terms))
 
@@ -108,7 +110,7 @@ class Aggregates:
         return query
 
     def _weigh(self, rows: exp.Query) -> exp.Query:
-        """What is kept of everybody, with its weight."""
+        """Sample the groups of each person, and weigh the remaining rows."""
         if not self._limits_groups:
             return weigh_rows(rows, self._plan.unit)
         kept_rows = keep_groups(rows, self._plan.unit.groups, self._columns, self._keyed)
@@ -120,8 +122,10 @@ class Aggregates:
         """How many people there are by a level's keys, each in at most so many groups."""
         groups, columns = self._plan.unit.groups, [key.column for key in level.keys]
         rows = self._source
+        # A person is in at most as many groups as the level has: then no sampling is needed.
         if level.groups is None or level.groups > groups:
             rows = keep_groups(rows, groups, columns, self._keyed)
+        # A row without a person has no bounded contribution, so that it counts nowhere.
         owned = exp.column(PERSON).is_(exp.Null()).not_()
         pairs = _distinct(rows, [PERSON, *columns]).where(owned, copy=False)
         counted = _sums(pairs, columns, {COUNT: exp.convert(1)})
@@ -134,6 +138,7 @@ class Aggregates:
         if self._plan.unit.by_person:
             pairs = _distinct(self._source, [PERSON, *columns, statistic.column])
             present = pairs.where(exp.column(statistic.column).is_(exp.Null()).not_(), copy=False)
+            # A value counts once, so that each person's pairs of a group and a value are bounded.
             bounded = bound(
                 present,
                 self._plan.unit,
@@ -200,6 +205,7 @@ def join_limbs(limb_sums: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
 
 def _sum(tree: exp.Expr) -> exp.Expr:
     """A sum of terms below 10^18 as a 64-bit integer, cut off; zero where nothing is to add."""
+    # Decimals of 18 digits make an engine sum in 128 bits.
     total = exp.Sum(this=exp.cast(tree, "DECIMAL(18, 0)"))
     present = exp.Coalesce(this=total, expressions=[exp.convert(0)])
     low, high = (exp.cast(exp.convert(end), "BIGINT") for end in (-_SUM_LIMIT, _SUM_LIMIT))

@@ -1,13 +1,13 @@
-"""The error of each column of an answer, and which of its figures are too noisy to use.
+"""The error of each column of an answer, and the figures that are too noisy to use.
 
-What bars are made of stands beside the figures in the noisy table, and leaves `finish` in the
-order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a figure and the
-rest: the sum over all other rows. The noises of the rest are independent where no row was chosen by
-its noise; its margin then follows from their variances, and else is the sum of margins that hold
-for all rows together. Decision `answer-error-bars`.
+Standard deviations and margins are columns of the noisy table, beside the figures, so that `finish`
+returns them in the order of the answer's rows. A total over all rows, `SUM(COUNT(*)) OVER ()`, is a
+figure plus a remainder: the sum over all other rows. The noises of the remainder are independent if
+no row was chosen by its noise, and its margin then follows from their variances; else its margin is
+the sum of margins that hold for all rows together. Decision `answer-error-bars`.
 
-Rows that are chosen by noisy figures have more noise than others. Their bars hold for all rows that
-might have been chosen together, and so for those that were.
+Rows that are chosen by noisy figures have more noise than others (selection bias). Their intervals
+hold for all rows that might have been chosen together, and so for the chosen ones.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _JOINT, _UNION = "joint", "all"
 _COUNTS = (Function.COUNT, Function.COUNT_PEOPLE, Function.COUNT_DISTINCT)
 _ADDED = (*_COUNTS, Function.SUM)
 _USEFUL_RATIO = 3
-"""A figure is of use where its bar is at most one such part of it."""
+"""A figure is useful if its 95 % bound is at most a third of it."""
 _NEAR_AN_END = 0.1
-"""A mean at an end of its range is noise where its bar is more than this part of the range."""
+"""A mean at an end of its range is noise if its 95 % bound exceeds this part of the range."""
 
 
 def error_column(plan: Plan, label: str, index: int | None = None) -> str:
@@ -88,9 +88,10 @@ def chosen_by_noise(plan: Plan) -> bool:
 
 
 def beta_of_rows(plan: Plan, rows: int, *, is_cut: bool = False) -> float:
-    """How often a bar may fail, so that 95 % of bars hold among so many rows, chosen or not.
+    """The failure probability of one interval, so that 95 % hold among chosen rows too.
 
-    `is_cut` says that a limit has left out rows of small noisy counts: that is a choice too.
+    If noise chose the rows, all `rows` candidates must hold together (union bound). `is_cut` says
+    that a limit left out rows of small noisy counts, which is a choice too.
     """
     return BETA / max(rows, 1) if is_cut or chosen_by_noise(plan) else BETA
 
@@ -115,7 +116,7 @@ def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tupl
 
 
 def error_outputs(plan: Plan, columns: Sequence[str]) -> list[exp.Expr]:
-    """What `finish` gives besides the answer: errors, and figures that others are computed from."""
+    """Further outputs of `finish`: errors, and the figures that outputs are computed from."""
     known = {*(key.name for key in plan.keys), *(measure.name for measure in plan.measures)}
     outputs: list[exp.Expr] = [_column(name) for name in columns if name not in known]
     computed = list(_computed_outputs(plan).values())
@@ -298,9 +299,10 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
 
 
 def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) -> float | None:
-    """How many sds the noises of other rows together rarely pass.
+    """The bound of the summed noise of other rows, in standard deviations.
 
-    None where the rows of the total were chosen; QUALIFY and LIMIT choose once it is known.
+    None if the rows of the total were chosen by noise, which makes their noises dependent. QUALIFY
+    and LIMIT choose after the total is computed, so that they do not matter.
     """
     level = allocation.levels[0]
     if level.groups is None or plan.finish.args.get("where"):
@@ -355,7 +357,7 @@ def _is_at_end(values: FloatArray, low: float, high: float) -> BoolArray:
 
 
 def row_counts(plan: Plan) -> list[int]:
-    """The places of measures that tell how many rows a group has."""
+    """The positions of measures that count the rows of a group."""
     return [
         index
         for index, measure in enumerate(plan.measures)

@@ -1,6 +1,6 @@
-"""The private aggregates of one question, as exact integers. Only noise may follow.
+"""The exact aggregates of one question. They are private: only noise may follow.
 
-All queries of one question are coded together, so that equal keys have equal codes in all of them.
+The results of all queries of a question are coded together, so that equal keys have equal codes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class EngineAnswer:
     rows: int
 
     def inside(self) -> BoolArray:
-        """Which rows have a place on every declared axis."""
+        """Which rows have a declared value on every declared axis; others are in no group."""
         fits = np.ones(self.rows, dtype=bool)
         for codes in self.codes.values():
             fits &= codes >= 0
@@ -76,15 +76,17 @@ class LevelGroups:
 
     def _lookup(self, codes: Sequence[Codes]) -> IntArray:
         if self.level.declared:
+            # Declared groups are all combinations in row-major order, so that no search is needed.
             return np.ravel_multi_index(tuple(codes), self.sizes).astype(np.int64)
         combined = [np.concatenate(pair) for pair in zip(self.codes, codes, strict=True)]
         numbers, _ = keys(combined, self.sizes)
         own_numbers, row_numbers = numbers[: self.count], numbers[self.count :]
+        # The groups of an observed level are sorted by their keys.
         positions = np.minimum(np.searchsorted(own_numbers, row_numbers), self.count - 1)
         return np.where(own_numbers[positions] == row_numbers, positions, -1)
 
     def collect(self, tally: EngineAnswer, figure: str) -> NDArray[Any]:
-        """Add up a figure of a tally in each group, in Python integers where 64 bits may not do."""
+        """Sum a figure in each group, in Python integers if 64 bits may not suffice."""
         group_numbers = self.group_numbers(tally)
         is_grouped = group_numbers >= 0
         figures = widened(tally.figures[figure][is_grouped], 1)
@@ -113,6 +115,7 @@ def occurring_groups(
     codes = [tally.codes[position][inside] for position in level.positions]
     if not inside.any():
         return LevelGroups(level, sizes, tuple(codes), 0), np.zeros(0, dtype=np.int64)
+    # A tally may have several rows for one group, because it also groups by the other keys.
     groups = group(codes, sizes, tally.figures[figure][inside])
     present = groups.counts > 0
     representatives = groups.representatives[present]
@@ -123,7 +126,7 @@ def occurring_groups(
 def read_aggregates(
     engine: Engine, queries: Sequence[EngineQuery], plan_keys: Sequence[Key]
 ) -> tuple[dict[int, Axis], list[EngineAnswer]]:
-    """Ask the engine and code what it says; axes go by the position of their key."""
+    """Run the queries and code their keys; axes are by the position of their key."""
     tables = [engine.run(query.query) for query in queries]
     codes: list[dict[int, Codes]] = [{} for _ in queries]
     axes: dict[int, Axis] = {}
@@ -167,9 +170,9 @@ def _figures(table: pa.Table, query: EngineQuery) -> dict[str, NDArray[Any]]:
 
 
 class EngineQueries:
-    """What to ask the engine for the wanted statistics at their levels, under a secret salt.
+    """The engine queries for statistics at their levels, with rows sampled under a secret salt.
 
-    What is kept of people is the same on every engine unless an engine's own hash is given.
+    The sample is the same on every engine unless an engine's own hash is given.
     """
 
     def __init__(

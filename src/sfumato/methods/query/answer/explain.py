@@ -1,6 +1,6 @@
-"""What a question will cost and how far off its answer will be, told before anything is spent.
+"""The cost and the expected error of a question, before anything is spent.
 
-Everything here follows from the plan and the cost, which are public; no row is read.
+Everything here follows from the plan and the price, which are public; no row is read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Expected:
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Shown):
-    """Cost, expected error, what a reader must know, and what would make the answer better."""
+    """Cost, expected error, notes, and advice for a better answer."""
 
     cost: dict[str, Any]
     expected: tuple[Expected, ...]

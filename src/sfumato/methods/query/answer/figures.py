@@ -1,12 +1,12 @@
-"""From noisy statistics to the figures that were asked for, each with its error.
+"""Figures of an answer from noisy statistics, each with its error.
 
-Errors count the noise alone: not what clamping and bounding took away, of which nothing public is
-known. A ratio of noisy figures has no symmetric error, least of all in small groups. So its 95 %
-bound is read off a box: count and sums are each within their margin of the released figure with
-probability 95 % together, and wherever in that box the true statistics are, the true ratio lies
-between two ends. The bound reaches to the farther one. Where the box admits too few rows for a
-ratio at all, it reaches to the ends of what is possible. Only released figures and declared bounds
-are used. Decision `answer-error-bars`.
+Errors describe the noise alone, and not the bias of clamping and bounding, which is private. The
+error of a ratio of noisy figures is not symmetric, least of all in small groups. Its 95 % bound
+therefore comes from a box: count and sums are all within their margins of the released figures with
+probability 95 %, and for all true statistics in that box the true ratio lies between two ends. The
+bound reaches to the farther end. If the box contains too few rows for a ratio, it reaches to the
+ends of the possible range. Only released figures and declared bounds are used. Decision
+`answer-error-bars`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def ratio(
         stddev, bound = _error_of(variance, spread, ends)
         return variance * scale**2, stddev * scale**2, bound * scale**2
     root = np.sqrt(variance)
-    # Near zero a root moves by the root of the error, further up by error / (2 root).
+    # |sqrt(v + e) - sqrt(v)| is at most sqrt(|e|), and about e / (2 sqrt(v)) for large v.
     nearest, known = np.maximum(2 * root, np.sqrt(spread)), np.isfinite(spread)
     unmoved = np.where(known, 0.0, np.inf)
     moved = np.divide(spread, nearest, out=unmoved, where=known & (nearest > 0))
@@ -112,7 +112,9 @@ def _variance(
     mean = _clip_means(noisy[1].values.astype(np.float64) / count, total)
     second = _clip_means(noisy[2].values.astype(np.float64) / count, squares)
     variance = np.clip(second + squares.square_centre - mean**2, 0.0, reach**2)
+    # The sample variance divides by n - 1.
     variance *= count / np.maximum(count - 1, 1.0)
+    # Linear propagation of v = s2 / n - (s1 / n)^2 through the noise of n, s1 and s2.
     from_count = (second - 2 * mean**2) ** 2 * noisy[0].variance
     from_mean = 4 * mean**2 * noisy[1].variance
     spread = np.sqrt(noisy[2].variance + from_mean + from_count) / count
@@ -156,19 +158,19 @@ def _means(sums: Ends, rows: Ends, total: Total, is_small: BoolArray) -> Ends:
 
 
 def _error_of(figures: FloatArray, spread: FloatArray, ends: Ends) -> Ends:
-    """An sd and a bound: what reaches from a figure to the farther of two ends."""
+    """An sd and a bound: the distance from a figure to the farther of two ends."""
     bound = np.maximum(np.maximum(ends[1] - figures, figures - ends[0]), 0.0)
     return np.minimum(spread, bound), bound
 
 
 def _clip_means(means: FloatArray, total: Total) -> FloatArray:
-    """Means of terms, moved to where means of terms can be."""
+    """Clamp means of terms to the range of a term."""
     low, high = total.ends
     return np.clip(means, float(low), float(high))
 
 
 _INTEGERS = np.iinfo(np.int64)
-_SUM_BITS = 29  # of so many bits 2^34 terms fit
+_SUM_BITS = 29  # 2^34 terms of 29 bits fit in 64 bits
 
 
 @dataclass(frozen=True)
@@ -208,9 +210,11 @@ def estimates(
 
 
 def spread_factor(mechanism: Mechanism, beta: float) -> float:
-    """How many sds a weighted sum of such noises passes with probability at most beta."""
+    """The bound of a weighted sum of such noises, in standard deviations, exceeded by beta."""
     if isinstance(mechanism, Gaussian):
+        # Two Gaussian tails: P(|x| > k sd) <= 2 exp(-k^2 / 2).
         return math.sqrt(2 * math.log(2 / beta))
+    # Vysochanskij-Petunin: a unimodal variable exceeds k sds with probability at most 4 / (9 k^2).
     return math.sqrt(4 / (9 * beta))
 
 
@@ -240,7 +244,7 @@ def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bo
 
 
 def _to_int64(values: NDArray[Any]) -> NDArray[Any]:
-    """Integers of 64 bits, the noise of absurdly small budgets cut off; or floats as they are."""
+    """Clamp integers to 64 bits, which only noise of very small budgets exceeds; keep floats."""
     if values.dtype.kind == "f":
         return values
     return np.asarray(np.clip(values, _INTEGERS.min, _INTEGERS.max), dtype=np.int64)

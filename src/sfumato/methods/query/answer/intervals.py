@@ -1,9 +1,9 @@
-"""Bars of what is computed from released figures: shares of a total, ratios, sums, differences.
+"""Intervals of outputs that are computed from released figures: shares, ratios, sums, differences.
 
-Each figure is within its margin of the truth with probability 95 % for all figures of an output
-together. Over that box the true output lies between two ends, found by arithmetic of intervals.
-Where a quotient can only lie in a range, as a share does from 0 to 1, the ends are cut to it. All
-of it is post-processing of released figures. Decision `answer-error-bars`.
+All figures of an output are within their margins of the truth with probability 95 % together. Over
+that box, interval arithmetic finds two ends between which the true output lies. If the range of a
+quotient is known, such as 0 to 1 for a share, the ends are clamped to it. Everything here is
+post-processing of released figures. Decision `answer-error-bars`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Spans:
         return _combine(exp.Add, figure.span(name), figure.remainder_span(name))
 
     def _quotient(self, node: exp.Div) -> Span:
-        """A quotient; of a bare figure and another or a total, within what it can be."""
+        """A quotient; that of two plain figures or totals is clamped to its possible range."""
         numerator, denominator = _factor(node.this), _factor(node.expression)
         if numerator is None or denominator is None:
             return _divide(self.of(node.this), self.of(node.expression))
@@ -155,6 +155,8 @@ class Spans:
         figure = self._figure(upper)
         denominator_name = _total_of(lower) if isinstance(lower, exp.Window) else lower.name
         if isinstance(lower, exp.Window) and denominator_name == upper.name and figure.ends[0] >= 0:
+            # x / (x + y) as a whole has a narrower interval than x over the interval of x + y,
+            # which would count the noise of x twice.
             quotient = _share(figure.span(upper.name), figure.remainder_span(upper.name))
         else:
             quotient = _divide(self.of(upper), self.of(lower))
@@ -194,6 +196,7 @@ def _combine(operation: type[exp.Expr], left: Span, right: Span) -> Span:
     """x + y, x - y or x * y."""
     if operation is exp.Mul:
         with np.errstate(invalid="ignore"):
+            # 0 times infinity is 0 here: a factor that is exactly 0 makes the product 0.
             corners = np.nan_to_num(
                 [a * b for a in (left.low, left.high) for b in (right.low, right.high)],
                 nan=0.0, posinf=np.inf, neginf=-np.inf,

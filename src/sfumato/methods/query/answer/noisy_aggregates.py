@@ -1,4 +1,4 @@
-"""The one step between private and public figures: read bounded aggregates, add exact noise.
+"""The single step from private to public figures: read bounded aggregates, add exact noise.
 
 Decision `group-keys`.
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NoisyLevel:
-    """What a level may show: its groups and their noisy statistics.
+    """The released groups of a level, and their noisy statistics.
 
     `consistent` has the counts and sums whose totals equal the sums of their parts. `released` is
     how many groups those shown were chosen among: more, where a limit cut off small noisy counts.
@@ -63,11 +63,13 @@ def release(
     entropy: Entropy,
     observed_cap: int | None = None,
 ) -> tuple[Mapping[int, Axis], list[NoisyLevel]]:
-    """Read a plan's aggregates from the engine and give every figure its noise.
+    """Read a plan's aggregates from the engine and add noise to every figure.
 
     Of observed groups each level shows at most `observed_cap`.
     """
-    # Fresh for each question, and never shown: it keys the hash by which rows are kept.
+    # The salt is secret and new for each question: it keys the hash that samples rows. With a
+    # known salt a person could choose which rows of theirs are sampled; with a reused one, two
+    # answers would sample the same rows.
     salt = random_key(entropy)
     questions = EngineQueries(
         plan, allocation.levels, allocation.mechanisms, source, salt, engine.traits.hashed
@@ -87,9 +89,10 @@ def _release_level(
     entropy: Entropy,
     observed_cap: int | None,
 ) -> NoisyLevel:
-    """Give the groups and statistics of one level their noise."""
+    """Add noise to the groups and statistics of one level."""
     noisy: dict[Statistic, NoisyStatistic] = {}
     if level.declared:
+        # Declared groups are all answered, empty ones too: which of them occur is private.
         groups = all_groups(level)
         released = groups.count
     else:
@@ -108,6 +111,7 @@ def _release_level(
             assert not isinstance(mechanism, ThresholdKeys)
             fine = allocation.granules[statistic]
             steps = mechanism.steps(exact.values(statistic, groups), entropy)
+            # Post-processing: round granules to whole rows.
             values = add(steps, np.full_like(steps, fine // 2)) // fine
             margin = partial(allocation.bound, level, statistic)
             noisy[statistic] = NoisyStatistic(values, allocation.variance(level, statistic), margin)
@@ -128,6 +132,7 @@ def _passing_groups(
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
+    # The groups read here are private until the threshold has selected some of them.
     groups, counts = exact.occurring_groups(allocation.carrier, level)
     passed = mechanism.sample(counts, entropy)
     positions, noisy_counts = passed.positions, passed.counts
@@ -144,12 +149,12 @@ def _passing_groups(
 def _passed_margin(
     allocation: Allocation, level: Level, counts: NDArray[Any], beta: float
 ) -> FloatArray:
-    """What the error of a count that has passed the threshold stays within, but for beta.
+    """The bound of the error of a count that has passed the threshold, exceeded by beta.
 
-    Only high noise lets a small count pass. However small it is, what it then has beyond the
-    threshold passes the plain bound B no more often than noise that is not negative does; so a
-    count at most B above the threshold may be any from 1 on. Groups that pass with probability
-    1/2 or more see at worst beta' / (1 - beta' / 2) = beta, where B is for beta'.
+    Only high noise lets a small count pass. Given that it passes, its excess over the threshold
+    exceeds the plain bound B no more often than non-negative noise does; so a count at most B above
+    the threshold may be any number from 1 on. A group that passes with probability 1/2 or more
+    exceeds B with probability at most beta' / (1 - beta' / 2) = beta, if B is the bound for beta'.
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
@@ -161,7 +166,7 @@ def _passed_margin(
 
 
 def _make_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
-    """Adjust counts and sums of several declared levels to each other."""
+    """Make counts and sums of several declared levels consistent, by least squares."""
     dense = [level for level in levels if level.groups.level.declared]
     if len(dense) < 2:
         return levels
@@ -213,7 +218,7 @@ def adjusted_variances(allocation: Allocation, statistic: Additive) -> dict[int,
 def _least_squares(
     statistic: Additive, dense: Sequence[Level], allocation: Allocation
 ) -> ResidualEstimate:
-    """The figures of declared levels are marginals of one table, each with noise of its own."""
+    """The estimate that treats declared levels as noisy marginals of one table."""
     sets = tuple(level.positions for level in dense)
     known = allocation.sizes
     sizes = tuple(known.get(position, 1) for position in range(max(known, default=-1) + 1))

@@ -1,4 +1,4 @@
-"""A question that was planned and priced: what it costs, and its answer once that is paid.
+"""A planned question at a price: its cost, and its answer once the ledger has charged it.
 
 Everything above the aggregate, HAVING, ORDER BY, LIMIT and arithmetic, runs over noisy figures.
 Decision `sql-trees`.
@@ -103,9 +103,9 @@ def _stack(arrays: Sequence[pa.Array]) -> pa.ChunkedArray:
 
 
 def run_finish(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.Table, pa.Table]:
-    """Run what stands above the aggregate; give the answer, and beside it the errors by row.
+    """Run the part above the aggregate over noisy figures; return the answer and its errors.
 
-    Where rows are merged once more (DISTINCT) the errors of none of them are known.
+    If rows are merged again (DISTINCT), their errors are unknown.
     """
     query = plan.finish.copy()
     if not (query.args.get("distinct") or query.args.get("group")):
@@ -121,9 +121,9 @@ def run_finish(plan: Plan, noisy: pa.Table, open_table: OpenTable) -> tuple[pa.T
 
 
 def _select_columns(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
-    """What a query gives that only names columns of the noisy table, sorted by keys or not at all.
+    """Run a query that only selects columns of the noisy table, perhaps sorted by keys.
 
-    None where it does more: then an engine runs it, which takes longer than all the rest.
+    None if it does more: then an engine runs it, which takes longer than all other steps.
     """
     clauses = {clause for clause, value in query.args.items() if value}
     order = query.args["order"].expressions if "order" in clauses else []
@@ -146,7 +146,7 @@ def _select_columns(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
 
 
 def _sort_rows(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
-    """The places of rows in the order of their keys, missing ones first."""
+    """The positions of rows in the order of their keys, missing ones first."""
     pairs = [column for key in keys for column in (key.is_valid(), key)]
     names = [str(index) for index in range(len(pairs))]
     return pc.sort_indices(
@@ -156,7 +156,7 @@ def _sort_rows(keys: Sequence[pa.ChunkedArray]) -> pa.Array:
 
 @cache
 def _open_engine(open_table: OpenTable, process: int) -> Engine:  # noqa: ARG001  # part of the key
-    """An engine that stays open: opening one takes longer than all that is asked of it here.
+    """An engine that stays open, because opening one takes longer than the query.
 
     Each process has its own, as a connection does not survive a fork.
     """
@@ -210,7 +210,7 @@ class Question(method.Plan):
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The data sets about nobody that it reads too."""
+        """The public data sets that it reads."""
         return self.plan.public
 
     @property
@@ -233,7 +233,7 @@ class Question(method.Plan):
         engine, source = locate_tables(self.plan, datasets)
         cap = observed_cap(self.plan, self.allocation.levels, self.limit)
         axes, levels = release(self.plan, self.allocation, engine, source, entropy, cap)
-        # Bars hold for all groups that a limit chose among, and so for those that are shown.
+        # Intervals hold for all groups that a limit chose among, and so for the shown ones.
         rows = sum(level.released for level in levels)
         is_cut = any(level.released > level.groups.count for level in levels)
         beta = beta_of_rows(self.plan, rows, is_cut=is_cut)
@@ -260,7 +260,7 @@ class Question(method.Plan):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the answer must know."""
+        """Remarks for readers of the answer."""
         return tuple(_notes(self.plan, self.allocation, self.limit))
 
     def explain(self) -> Explanation:
@@ -269,7 +269,7 @@ class Question(method.Plan):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the answer promises."""
+        """The guarantee of the answer."""
         return self._promise(self.price, self.plan.unit, notes=list(self.notes))
 
     def _estimates(self, level: NoisyLevel, beta: float) -> list[Estimates]:

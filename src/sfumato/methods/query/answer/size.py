@@ -1,4 +1,4 @@
-"""How large the answer to a question can be, from its plan alone: groups, bytes, and work.
+"""An upper bound of the size of an answer, from its plan alone: groups, bytes, and work.
 
 Bounds are generous: they decide whether a question is refused before it is charged, and how many
 large ones run at a time.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NUMBER = 8
 _ERRORS = 2 * 25 + 8
-"""The sd and the bound of a figure as JSON numbers, and its row among those that are too noisy."""
+"""Bytes of the sd and the bound of a figure as JSON numbers, and of its entry in `too_noisy`."""
 _CHARACTER = 4
 """Bytes of a character in UTF-8, at most."""
 _VALUE_BYTES = 64
@@ -48,7 +48,8 @@ def answer_size(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None) 
 def _ranked_values(plan: Plan, levels: Sequence[Level]) -> int:
     """How many values the engine may count for quantiles: all points of a grid in all groups."""
     arguments = [measure.argument for measure in plan.measures if measure.quantile is not None]
-    points = sum(one.high - one.low + 1 for one in dict.fromkeys(arguments) if one is not None)
+    distinct_arguments = [argument for argument in dict.fromkeys(arguments) if argument is not None]
+    points = sum(argument.high - argument.low + 1 for argument in distinct_arguments)
     return points * max((level.groups or 1 for level in levels), default=1)
 
 

@@ -1,4 +1,4 @@
-"""A plan: what a question asks of private rows, in a form whose cost follows from public facts.
+"""A plan: the private part of a question, in a form whose cost follows from public facts.
 
 Planning never looks at data. A plan holds one query, `source`, that yields the rows to aggregate,
 under names of our own; everything above the aggregate is in `finish`, which sees noisy figures.

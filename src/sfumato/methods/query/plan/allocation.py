@@ -1,4 +1,4 @@
-"""Sharing the cost of a question among its statistics, and choosing the noise of least error.
+"""Divide the price of a question among its statistics, and choose the noise of least error.
 
 The cost is either a pure epsilon, spent on Laplace noise, or a rho, spent on Gaussian noise. With
 epsilon and a delta both are possible, and the one whose errors are smaller is taken. By default
@@ -95,7 +95,7 @@ class Allocation:
     carrier: Statistic
     """The statistic whose noisy value decides which observed keys are released."""
     granules: Mapping[Statistic, int]
-    """How many units of what gets noise make one row, or one step of a value."""
+    """The units of a noisy integer in one row, or in one step of a value."""
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -125,10 +125,11 @@ class Allocation:
         mechanism = self.mechanisms[level.number, statistic]
         assert not isinstance(mechanism, Quantile)
         fine = self.granules[statistic]
+        # Rounding granules to whole rows adds a uniform error of variance 1 / 12.
         return mechanism.variance / fine**2 + (1 / 12 if fine > 1 else 0.0)
 
     def bound(self, level: Level, statistic: Statistic, beta: float) -> float:
-        """What the error of a statistic, in rows or steps, or that of its rank, rarely passes."""
+        """The bound of a statistic's error, in rows or steps, or of its rank: exceeded by beta."""
         mechanism = self.mechanisms[level.number, statistic]
         noise = mechanism.noise if isinstance(mechanism, ThresholdKeys) else mechanism
         fine = self.granules[statistic]
@@ -145,6 +146,8 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
     plan_levels = levels(plan)
     observed = [level for level in plan_levels if not level.declared]
     if observed and not price.delta:
+        # Observed keys are private: without a threshold, a group would reveal that a person is in
+        # it.
         names = ", ".join(quoted(key.name) for key in plan.keys if key.axis is None)
         raise QueryError(
             "parameter_missing",
@@ -153,6 +156,7 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
             "of the budget's delta, or add under the column in its schema: values = [...]",
         )
     _check_weights(plan, price.weights)
+    # The statistic of smallest sensitivity that is 0 for a group without people.
     carrier: Statistic = PeopleCount() if plan.unit.by_person else Count()
     effects = _effects(plan, plan_levels, carrier)
     if not effects:
@@ -194,7 +198,7 @@ def _strategies(price: QueryPrice, observed: int) -> list[_Strategy]:
 
 
 def _effects(plan: Plan, plan_levels: tuple[Level, ...], carrier: Statistic) -> dict[Slot, Effect]:
-    """What one person can do to each statistic at each level."""
+    """The effect of one person on each statistic at each level."""
     effects: dict[Slot, Effect] = {}
     for level in plan_levels:
         needed = dict.fromkeys(statistics(plan))
@@ -213,6 +217,8 @@ def _spend(
         slot: effect_.relative if strategy.spending.rho is None else effect_.relative_squared
         for slot, effect_ in effects.items()
     }
+    # Equal errors relative to the ranges: Laplace noise of sensitivity a and a share a of epsilon
+    # has one scale for all, as has Gaussian noise of sensitivity a and a share a^2 of rho.
     shares = _weighted_shares(plan, sizes, price.weights) if price.weights else sizes
     total = sum(shares.values())
     if price.weights:
@@ -225,7 +231,7 @@ def _spend(
 
 
 def _check_shares(spending: Spending, smallest_share: Fraction) -> None:
-    """Refuse weights that leave a figure less than a budget counts, so nothing but noise."""
+    """Refuse weights that leave a figure less than the smallest unit of a budget."""
     if spending.epsilon is not None:
         amount, unit = spending.epsilon * smallest_share, exact_numbers.EPSILON_UNIT
     else:
@@ -242,12 +248,13 @@ def _check_shares(spending: Spending, smallest_share: Fraction) -> None:
 
 
 _LEAST_SHARE = Fraction(1, 10**9)
+"""Below it a figure would be noise alone, and shares unreasonably long fractions."""
 
 
 def _weighted_shares(
     plan: Plan, sizes: Mapping[Slot, Fraction], weights: Mapping[str, Fraction]
 ) -> dict[Slot, Fraction]:
-    """Give each measure its weight, and within it each statistic what its size asks for.
+    """Divide by the weights of measures, and within a measure in proportion to `sizes`.
 
     Measures without a weight have weight 1, and so has a count that only decides about keys.
     """
@@ -304,7 +311,7 @@ def _error(effects: Mapping[Slot, Effect], mechanisms: Mapping[Slot, Mechanism])
     total = 0.0
     for slot, mechanism in mechanisms.items():
         if isinstance(mechanism, Quantile):
-            # Ranks are off by about an exponential of this scale on either side.
+            # The error of a rank is about two-sided exponential with this scale.
             variance = 2 * float(2 * mechanism.sensitivity / mechanism.epsilon) ** 2
         else:
             variance = mechanism.variance

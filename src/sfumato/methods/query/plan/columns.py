@@ -1,4 +1,4 @@
-"""A plan's columns: arguments to aggregate, in whole steps inside public bounds, and keys.
+"""The columns of a plan: arguments as integers within public bounds, and keys of groups.
 
 Decisions `group-keys` and `integer-ranges`.
 """
@@ -49,7 +49,7 @@ _POINTS = {
     Function.QUANTILE: 2**14,
     Function.COUNT_DISTINCT: 2**30,
 }
-"""How fine a continuum is cut where no step is declared, so that sums of squares fit 64 bits."""
+"""The most steps of a real without a declared step, so that sums of squares fit 64 bits."""
 
 _EXACT_INTEGERS = 2**52
 _SUMMED = {Function.SUM, Function.AVERAGE}
@@ -70,6 +70,7 @@ def plan_argument(
     require_kind(value, kinds, node)
     if function is Function.COUNT_DISTINCT and value.kind is Kind.INTEGER and not value.bounded:
         return Argument(column, 0, 0, Fraction(1), value.kind, value.nullable), value.sql
+    # Sensitivity: without public bounds one person could move the aggregate by any amount.
     if not value.bounded:
         raise QueryError(
             "bounds_missing",
@@ -86,6 +87,7 @@ def plan_argument(
             "values. "
             "Declare narrower bounds or a coarser step, or write LEAST(GREATEST(x, low), high).",
         )
+    # Terms beyond 10^18 do not fit the decimals in which engines sum.
     if function in _SUMMED and max(-low, high) > _LARGEST:
         raise QueryError(
             "overflow_possible",
@@ -243,6 +245,7 @@ def plan_key(value: Typed, node: exp.Expr, column: str, name: str) -> PlannedKey
     tree = value.sql
     if value.values is not None and len(value.values) <= DECLARED_VALUES_LIMIT:
         axis = _listed_axis(column, value)
+        # Undeclared values join no group, instead of being moved to the nearest declared one.
         if value.direct is not None and isinstance(value.direct.column.public_domain, Values):
             tree = _unclamped(value.direct.raw, value.kind)
     elif (bounds := _key_bounds(value)) is not None and (

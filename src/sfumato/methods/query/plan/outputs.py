@@ -1,4 +1,4 @@
-"""What a question shows: its aggregates, each once, and the query over released figures."""
+"""The outputs of a question: its aggregates, each once, and the query over released figures."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ class QuestionMeasures:
         if isinstance(node, exp.Window):
             return self._total(node)
         function, planned_argument, quantile = self._read(node)
+        # Equal aggregates share one measure, so that their noise is paid for once.
         equal_measures = [
             measure
             for measure in self.measures
@@ -100,6 +101,7 @@ class QuestionMeasures:
                 "or sum over all groups. Write COUNT(*) / SUM(COUNT(*)) OVER () for shares of a "
                 "total.",
             )
+        # Rows of several levels overlap: a total would count people several times.
         if self.levels > 1:
             raise QueryError(
                 "expression_not_allowed",
@@ -236,7 +238,7 @@ def output_names(select: exp.Select) -> dict[str, exp.Expr]:
 
 
 def _function_name(node: exp.Expr) -> str:
-    """What an output without a name is called: by its function, as it was written."""
+    """The name of an output without an alias: its function, as written."""
     return str(node.meta.get("name", node.key))
 
 
@@ -251,7 +253,7 @@ class Outputs:
     keys: list[PlannedKey]
 
     def query(self) -> exp.Select:
-        """SELECT ... FROM the noisy table, sorted so that the order tells nothing."""
+        """SELECT ... FROM the noisy table, sorted so that no private order leaks."""
         outputs = {name: self._output(name, node) for name, node in self.names.items()}
         query = exp.select(
             *(exp.alias_(value.sql, name, quoted=True) for name, value in outputs.items())
@@ -262,7 +264,7 @@ class Outputs:
             condition = require_kind(
                 compile_value(having.this, above), (Kind.BOOLEAN,), having.this
             )
-            # A total is known only once all groups are there; QUALIFY is asked after that.
+            # A total exists only when all groups are known: QUALIFY runs after windows.
             if condition.tree.find(exp.Window):
                 query.set("qualify", exp.Qualify(this=condition.sql))
             else:
@@ -293,6 +295,7 @@ class Outputs:
                 raise QueryError("clause_not_allowed", f"Cannot order by {quote_sql(entry)}.")
             flags = {name: entry.args.get(name) for name in ("desc", "nulls_first")}
             order.append(exp.Ordered(this=_order_value(entry.this, above), **flags))
+        # Without a complete order, ties would keep the order of the engine, which is private.
         for key in self.keys:
             name = exp.column(exp.to_identifier(key.key.name, quoted=True))
             order.append(exp.Ordered(this=name, nulls_first=True))

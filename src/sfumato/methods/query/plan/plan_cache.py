@@ -1,6 +1,6 @@
-"""Questions that come again: planned once, whoever asks them and at whatever price.
+"""A cache of plans: a repeated question is planned once, for all principals and prices.
 
-A plan follows from the words of a question and from what is declared, and nobody changes it.
+A plan depends only on the text of a question and on declarations, and it is immutable.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ _LONGEST = 4096
 
 
 class RepeatedQuestions:
-    """The plans of the questions in SQL that were asked last, against declarations that stand."""
+    """The plans of the latest questions in SQL, as long as their declarations do not change."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Declarations are told apart by identity, so each is kept as long as a plan of it is.
+        # The key contains the id of each declaration; the stored reference keeps the id from being
+        # used again by another object.
         self._plans: OrderedDict[Words, tuple[PlannedQuestion, tuple[object, ...]]] = OrderedDict()
 
     def plan(self, question: object, catalogue: Catalogue) -> PlannedQuestion:
         """Plan a question, or find its plan."""
-        is_stable = isinstance(catalogue, dict)  # else each declaration would be fetched for its id
+        is_stable = isinstance(catalogue, dict)  # others load declarations anew, with new ids
         if not is_stable or not isinstance(question, str) or len(question) > _LONGEST:
             return plan_question(question, catalogue)
         cache_key = (

@@ -1,4 +1,4 @@
-"""From a question to a plan, without a look at any row."""
+"""Plan a question from declarations alone; no row is read."""
 
 from __future__ import annotations
 
@@ -89,6 +89,7 @@ def _plan(select: exp.Select, catalogue: Catalogue) -> Plan:
         datasets=tuple(sorted(block.relation.private)),
         source=_source(planner, block, keys, measures),
         unit=unit,
+        # Rows of a person are bounded after the joins; a row that is a person multiplies with them.
         multiplicity=1 if unit.by_person else block.relation.rows_per_person or 1,
         keys=tuple(key.key for _, key in keys),
         levels=levels,
@@ -234,6 +235,7 @@ def _narrow_unit(plan: Plan, options: PrivacyClause) -> Plan:
         )
     rows = unit.max_rows if rows is None else rows
     groups = unit.groups if groups is None else groups
+    # A question may narrow the bounds and so its noise, but never widen what the owner declared.
     if not (1 <= rows <= unit.max_rows and 1 <= groups <= unit.groups):
         raise QueryError(
             "parameter_out_of_range",

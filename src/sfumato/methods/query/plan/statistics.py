@@ -1,4 +1,4 @@
-"""Statistics: the whole numbers that are counted in the engine, get noise, and make up measures.
+"""Statistics: integers that the engine counts, that get noise, and that measures are computed from.
 
 A count is a statistic of its own; an average is made of a count and a centred sum, a variance of
 a count and two centred moments. Measures that need the same statistic share it and its noise.
@@ -52,7 +52,7 @@ class PeopleCount:
 
 @dataclass(frozen=True)
 class DistinctCount:
-    """Different values of a column."""
+    """Distinct values of a column."""
 
     column: str
 
@@ -82,7 +82,7 @@ class Total:
 
     @property
     def square_centre(self) -> int:
-        """What is subtracted from each square, so that terms lie evenly around zero."""
+        """The middle of the possible squares: subtracting it halves the sensitivity."""
         if self.power == 1:
             return 0
         reach = max(abs(self.argument.low - self.centre), abs(self.argument.high - self.centre))
@@ -110,7 +110,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Rank:
-    """The value at a rank: chosen, not summed."""
+    """The value at a rank; it is chosen by the exponential mechanism instead of summed."""
 
     argument: Argument
     quantile: Fraction
@@ -118,11 +118,11 @@ class Rank:
 
 Statistic = Count | PeopleCount | DistinctCount | Total | Rank
 Additive = Count | Total
-"""Statistics of a union of groups that are the sum of theirs."""
+"""Statistics of which a union of disjoint groups has the sum."""
 
 
 def statistics_of(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
-    """The statistics that a measure is made of."""
+    """The statistics that a measure is computed from."""
     argument = measure.argument
     if measure.function is Function.COUNT_PEOPLE:
         return (PeopleCount() if unit.by_person else Count(),)
@@ -130,6 +130,7 @@ def statistics_of(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
         return (Count(),)
     rows = Count(argument.column if argument.nullable else None)
     # Rounded up: so n - centre fits 64 bits even where the bounds are those of 64 bits.
+    # A sum around the middle of the bounds has the smallest sensitivity.
     centre = -(-(argument.low + argument.high) // 2)
     match measure.function:
         case Function.COUNT:
@@ -144,6 +145,7 @@ def statistics_of(measure: Measure, unit: Unit) -> tuple[Statistic, ...]:
             assert measure.quantile is not None
             return (Rank(argument, measure.quantile),)
         case _:
+            # y = (n - centre) / 2^shift has at most 29 bits, so that y^2 stays below 10^18.
             reach = max(argument.high - centre, centre - argument.low)
             shift = max(0, reach.bit_length() - _MOMENT_BITS)
             return rows, *(Total(argument, centre, shift, power) for power in (1, 2))
@@ -186,12 +188,12 @@ class Effect:
 
 
 def bounded_unit(plan: Plan) -> Unit:
-    """The unit as it stands after bounding: at most so many rows, in at most so many groups."""
+    """The privacy unit after bounding: rows and groups of a person in the aggregated rows."""
     return plan.unit if plan.unit.by_person else plan.unit.bounded(plan.multiplicity)
 
 
 def _ranking(unit: Unit, fine: int, *, grouped: bool) -> tuple[Unit, int]:
-    """The unit, and what its rows count, whose score moves as much as those of all groups together.
+    """A unit and row weight that move a single score as much as all groups' scores together.
 
     A replaced person leaves some groups and enters others: twice as many rows come or go.
     """
@@ -201,7 +203,7 @@ def _ranking(unit: Unit, fine: int, *, grouped: bool) -> tuple[Unit, int]:
 
 
 def granule(plan: Plan, statistic: Statistic) -> int:
-    """How many units of what the engine sums make one row, or one step of a value."""
+    """The units of the engine's sums in one row, or in one step of a value."""
     weighed = plan.unit.by_person and not isinstance(statistic, PeopleCount | DistinctCount)
     return FULL_WEIGHT if weighed else 1
 
@@ -213,16 +215,18 @@ def effect(plan: Plan, statistic: Statistic, *, grouped: bool) -> Effect:
         case Total():
             low, high = statistic.ends
             if low == high == 0:
-                high = 1  # what is always zero gets noise like anything else
+                high = 1  # a sum that is always zero gets noise too: no special case for the schema
             moved = sum_sensitivity(unit, low, high, grouped=grouped)
             return Effect(_scale(moved, fine), Fraction(fine * max(1, high - low)), unit)
         case PeopleCount():
             return Effect(people_sensitivity(unit, grouped=grouped), Fraction(1), unit)
         case Rank():
-            # All choices together lose 2 rate times the sum of the moves of the groups' scores.
+            # The exponential mechanism costs 2 rate times the move of the score, and the choices in
+            # all groups cost that of the sum of the moves.
             all_groups, weight = _ranking(unit, fine, grouped=grouped)
             score = weight * quantile_sensitivity(all_groups, statistic.quantile)
-            # A bounded range makes half the loss a mere shift: as Gaussian noise of half the size.
+            # The mechanism has bounded range, so that it costs rho = epsilon^2 / 8: as much as
+            # Gaussian noise of half the sensitivity.
             moved = Sensitivity(l1=2 * score, l2_squared=score**2)
             return Effect(moved, Fraction(fine), all_groups, weight)
         case _:

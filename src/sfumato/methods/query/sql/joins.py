@@ -1,8 +1,8 @@
-"""Joins that keep every row with one person.
+"""Joins in which every row still depends on at most one person.
 
-A private table joins public ones on any key, and another private one of the same people on the
-person. No outer join may keep a public row that no person's row matches. Decision
-`one-source-query`.
+A private table joins public tables on any key, and another private table about the same people on
+the person. No outer join may preserve a public row without a match: that row would depend on the
+absence of people. Decision `one-source-query`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ def join_relation(
     factors, met, person, once = block.factors, right.rows_per_person, left.person, False
     if left.owner is not None and right.owner is not None:
         _check_same_people(join, left.owner, right.owner, nodes, both)
+        # A key that holds by construction, such as that of a GROUP BY, matches each row at most
+        # once.
         unique = right.keys_hold and any(key <= {own for _, own in pairs} for key in right.keys)
         once = unique and side != "RIGHT"
         met = 1 if once else right.rows_per_person
         person = right.person if side == "RIGHT" else left.person
     elif right.owner is None and left.owner is not None:
+        # A public row may match many private rows, but each private row at most `met` public ones.
         right, met = _bound_fanout(planner, join, right, {key for _, key in pairs})
         both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
     elif right.owner is not None:
@@ -188,7 +191,7 @@ def _equates_people(node: exp.Expr, scope: RowScope) -> bool:
 def _bound_fanout(
     planner: SelectPlanner, join: exp.Join, public: Relation, names: set[str]
 ) -> tuple[Relation, int]:
-    """A public relation of which no private row matches more rows than is said."""
+    """Limit a public relation so that a private row matches at most the declared number of rows."""
     if not names and frozenset() not in public.keys:
         raise QueryError(
             "join_not_allowed",
@@ -231,7 +234,7 @@ def _bound_left_fanout(
 def _limit_rows_by_key(
     planner: SelectPlanner, public: Relation, key: list[str], bound: int
 ) -> Relation:
-    """Keep no more rows of a key than are declared: the declaration holds by construction."""
+    """Keep at most `bound` rows of a key, so that the declaration holds whatever the table has."""
     block = Block(RowScope((("t", public),)), exp.select().from_(public.item), public)
     inner = planner.as_subquery(block, public.columns)
     order = [exp.Ordered(this=value.sql, nulls_first=True) for value in inner.columns.values()]
@@ -256,7 +259,7 @@ def _limit_rows_by_key(
 
 
 def _joined_owner(left: Owner | None, right: Owner | None) -> Owner | None:
-    """Whose rows a join yields. Of two bounds on what a person adds the wider one is kept."""
+    """The owner of the joined rows, with the wider of two bounds on a person's rows."""
     if left is None or right is None:
         return left or right
     left_unit, right_unit = left.unit, right.unit

@@ -1,7 +1,7 @@
-"""Relations, what FROM can name and whose rows they are, and the scopes in which names mean them.
+"""Relations with their owners, and the scopes that resolve names to columns.
 
-Every private relation carries its person along. No row of it depends on more than one person, and
-every operator here keeps it so. Decision `one-source-query`.
+Invariant: every private relation carries its person, and each of its rows depends on at most one
+person. Every operator of this package preserves it. Decision `one-source-query`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PERSON = "person"
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose rows they are."""
+    """The privacy unit of rows, and the population that their people belong to."""
 
     unit: Unit
     population: str
@@ -38,11 +38,11 @@ class Owner:
 
 @dataclass(frozen=True)
 class Relation:
-    """Something that FROM names: an item of SQL, its columns by name, and its owner.
+    """An item of FROM: its SQL, its columns by name, and its owner.
 
-    `person` is the SQL of the person where the unit is an entity. `keys` says how many rows share
-    a value of some columns, and whether that is so by construction or only declared. `most` says
-    how many rows of one person there are, None where a person may have any number.
+    `person` is the SQL of the person if the unit is an entity. `keys` has the largest number of
+    rows that share a value of some columns; `keys_hold` says that it holds by construction and is
+    not only declared. `rows_per_person` is None if a person may have any number of rows.
     """
 
     item: exp.Expr
@@ -142,7 +142,7 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class GroupedScope:
-    """Keys, each as it was below the aggregate and as it is above, and a way to ask aggregates.
+    """The scope above an aggregate: keys as below and above it, and the aggregates.
 
     `totals` says that figures are released here, so that they may be added up over all groups.
     """
@@ -175,9 +175,9 @@ class GroupedScope:
 
 @dataclass
 class Block:
-    """FROM, JOIN and WHERE of one SELECT, planned; `whole` owns the rows as they stand.
+    """FROM, JOIN and WHERE of one SELECT, planned; `relation` owns the joined rows.
 
-    `factors` says of each relation how many of its rows meet one row of the others at most.
+    `factors` has, for each relation, the most rows of it that match one row of the others.
     """
 
     scope: RowScope

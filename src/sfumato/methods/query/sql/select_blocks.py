@@ -1,4 +1,4 @@
-"""One SELECT below the aggregate: FROM, JOIN, WHERE and what it hands up, person by person."""
+"""A SELECT below the aggregate: FROM, JOIN, WHERE and its output columns."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ class SelectPlanner:
             )
         items = [self._from_item(node) for node in (origin.this, *(join.this for join in joins))]
         block = self._join_all(items, joins)
+        # The joins are planned once to learn their factors, and again with capped relations.
         most = row_caps([relation for _, relation in block.scope.relations], block.factors)
         if any(most):
             capped_items = [

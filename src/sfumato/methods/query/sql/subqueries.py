@@ -1,4 +1,4 @@
-"""Subqueries that aggregate: the rows of one person each, or public rows."""
+"""Subqueries that aggregate: by person, or over public rows."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ def _check_person(select: exp.Select, block: Block, keys: list[Typed]) -> int | 
     owner = block.relation.owner
     if owner is None:
         return None
+    # Grouping by the person keeps the invariant that a row depends on one person.
     person = next((index for index, key in enumerate(keys) if key.unit), None)
     if person is None:
         name = f"{owner.unit.column!r}" if owner.unit.by_person else "an entity column"

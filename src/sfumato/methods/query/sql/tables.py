@@ -1,4 +1,4 @@
-"""Declared tables: all that planning knows of the world, and how they hold to it."""
+"""Declared tables, and the SQL that enforces their declarations whatever rows they hold."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PrivateRows:
 
 @dataclass(frozen=True)
 class PublicRows:
-    """Rows about nobody, known to all.
+    """Public rows, which belong to no person.
 
     `keys` declares how many rows may share a value of these columns: {("zip",): 1} says that zip
     codes are unique. Joins keep no more than that.
@@ -111,17 +111,17 @@ def _raw(declared: Column, alias: str) -> exp.Expr:
 
 
 def _person_value(declared: Column, alias: str) -> Typed:
-    """The person, as it is: clamping would make one person of two."""
+    """The person column, unchanged: clamping would merge two people into one."""
     dated = declared.kind is Kind.DATE
     low, high = (Fraction(FIRST_DAY), Fraction(LAST_DAY)) if dated else (None, None)
     return Typed(_raw(declared, alias), declared.kind, False, low, high, unit=True)
 
 
 def _column_value(declared: Column, alias: str) -> Typed:
-    """A column, clamped into its declared bounds.
+    """A column, clamped to its declared bounds.
 
-    Rows may break what is declared: where no NULL is, the lowest value, an empty text or FALSE
-    stands for it, so that what is planned holds whatever is read.
+    Rows may violate their declaration. A NULL in a column without NULLs becomes the lowest value,
+    an empty text or FALSE, so that the plan holds whatever is read, and no error reveals the row.
     """
     raw = _raw(declared, alias)
     ends = _declared_ends(declared)

@@ -1,17 +1,18 @@
-"""What a question may cost to compute, from declarations alone: never from how long a table is.
+"""Limits on the work of a question, from declarations alone and never from the size of a table.
 
-Reading a table takes time in proportion to it, whoever's rows they are. Joins multiply: a person
-with n rows has n^4 after joining a table to itself three times. So every person's rows are capped
-before they are joined, at a number that follows from what is declared; what could be too much even
-then is refused before anything is charged. Nothing here depends on a row.
+Scanning a table takes time in proportion to its rows. Joins multiply: a person with n rows has n^4
+after joining a table to itself three times. One person could thus decide by many rows whether a
+question is answered in time, which would leak. So the rows of every person are capped before a
+join, at a number that follows from declarations; a question that could be too much even then is
+refused before anything is charged.
 
-People with too many rows are found by one GROUP BY; only their rows are put into the order of a
-keyed hash, of which the first ones stay. Whatever the hash is, what is kept of a person is a
-function of that person's rows and of the salt, so that no row of anybody else moves it, and every
-bound that is established after the joins holds as before. Rows without a person are left out.
+One GROUP BY finds the people with too many rows; only their rows are sorted by a keyed hash, and
+the first ones stay. The sample of a person is a function of that person's rows and of the salt, so
+that no row of another person changes it, and all bounds after the joins hold as before. Rows
+without a person are left out.
 
 The salt is secret and drawn for each question when it is answered: a plan, which is public, only
-marks the place of the hash. Decision `contribution-bounds`.
+marks where the hash stands. Decision `contribution-bounds`.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ if TYPE_CHECKING:
     from sfumato.methods.query.sql.select_blocks import SelectPlanner
 
 WORK = 2**16
-"""Rows of one person after the joins of a SELECT, at which caps aim."""
+"""The rows of one person after the joins of a SELECT that caps allow, if possible."""
 
 REFUSED = 2**20
 """Rows of one person after the joins of a SELECT, above which a question is refused."""
 
 SCANS = 100
-"""How often the tables of a question may be read, written out."""
+"""The most scans of tables in a question, with its caps written out."""
 
 CHARACTERS_OF_A_ROW = 8
-"""Characters of text that take as long to compute with as a row takes to join."""
+"""The characters of text whose computation takes as long as joining a row."""
 
 CHARACTERS = 2**20
-"""Characters of text in one row that a SELECT makes."""
+"""The most characters of text in one row of a SELECT."""
 
 
 def row_caps(relations: Sequence[Relation], factors: Sequence[int | None]) -> list[int | None]:
@@ -134,7 +135,7 @@ def check_scans(scans: int) -> None:
 
 _MARK, _RANK = "SF_KEYED", "place"
 _READ = 4
-"""How often a relation is read where it is capped."""
+"""The scans of a capped relation: light rows, heavy rows, and heavy people for each."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def cap_rows(planner: SelectPlanner, relation: Relation, cap: int) -> Relation:
 
 def write_caps(planner: SelectPlanner, query: exp.Select) -> exp.Select:
     """A query in which the caps of its relations stand as SQL."""
-    for alias, cap in reversed(planner.caps.items()):  # what encloses others was planned later
+    for alias, cap in reversed(planner.caps.items()):  # enclosing relations were planned later
         used = {node.name for node in query.find_all(exp.Column) if node.table == alias}
         characters = sum(cap.lengths.get(name, 0) for name in used)
         most = max(cap.declared, cap_beside_text(cap.rows, characters))
