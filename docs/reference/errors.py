@@ -23,9 +23,8 @@ HEAD = """# Error codes
 
 Written by `make reference` from the source and from `errors.tsv`. A code names a kind of mistake;
 where it is about one parameter, the field `parameter` of the error names it. Exit code 2: the
-caller's mistake. 3: refused for privacy. 1: our fault, or the machine's. 130:
-    interrupted. In an example
-message, braces stand for what is filled in, and parameters are spelled as in Python.
+caller's mistake. 3: refused for privacy. 1: our fault, or the machine's. 130: interrupted. In an
+example message, braces stand for what is filled in, and parameters are spelled as in Python.
 
 | code | exit | cause | cure | example message |
 |---|---|---|---|---|
@@ -56,15 +55,17 @@ class Refuser:
 
 def page() -> str:
     """The whole page."""
-    found: dict[str, tuple[int, str]] = {}
+    messages: dict[str, str] = {}
+    exits: dict[str, set[int]] = {}
     for _, code, exit_code, message in codes():
-        if len(message) > len(found.get(code, (0, ""))[1]):
-            found[code] = exit_code, message
+        messages[code] = max(messages.get(code, ""), message, key=len)
+        exits.setdefault(code, set()).add(exit_code)
     lines = []
-    for code, (exit_code, message) in sorted(found.items()):
+    for code, message in sorted(messages.items()):
         cause, cure = kinds().get(code, ("", ""))
         example = "" if message == "{...}" else message
-        lines.append(f"| `{code}` | {exit_code} | {cause} | {cure} | {example} |")
+        exit_codes_of = " or ".join(map(str, sorted(exits[code])))
+        lines.append(f"| `{code}` | {exit_codes_of} | {cause} | {cure} | {example} |")
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -82,7 +83,7 @@ def codes() -> Iterator[tuple[Path, str, int, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         _collect(calls, classes, path, ast.parse(path.read_text()))
     yield from _codes(calls, _with_derived(exit_codes(), classes))
-    for code in ("parameter_not_number", "parameter_out_of_range"):  # chosen by exact_numbers
+    for code in ("parameter_type_wrong", "parameter_out_of_range"):  # chosen by exact_numbers
         yield SOURCE / "exact_numbers.py", code, exit_codes()["ParameterError"], "{...}"
 
 

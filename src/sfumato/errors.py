@@ -44,6 +44,9 @@ _OPTION = re.compile(r'\x02(\["[a-z_]+", (?:null|true|[\d.e+-]+|".*?"|\[.*?\]), 
 """An option inside a sentence: what `option` writes, between two control characters."""
 
 
+_JSON_TYPES = (str, int, float, list, dict, type(None))
+
+
 class Option(NamedTuple):
     """A parameter that a sentence names, and a value to give it or a word that stands for one."""
 
@@ -186,6 +189,8 @@ class SfumatoError(Exception):
     def fields(self, spelling: Spelling) -> dict[str, Any]:
         """The fields that are set, for programs; the hint is spelled as one door does."""
         fields = {name: getattr(self, name) for name in ("parameter", "given", "allowed")}
+        if not isinstance(self.given, _JSON_TYPES):
+            fields["given"] = str(self.given)  # an exact number, say
         fields["hint"] = self._hint and spell(self._hint, spelling)
         return {name: value for name, value in fields.items() if value is not None}
 

@@ -38,7 +38,7 @@ _RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 
 
 def _refuse(name: str, problem: str, message: str) -> ParameterError:
-    code = "parameter_not_number" if problem == "not_number" else "parameter_out_of_range"
+    code = "parameter_type_wrong" if problem == "not_number" else "parameter_out_of_range"
     return ParameterError(code, message, parameter=name)
 
 
@@ -60,7 +60,7 @@ def exact(value: object, name: str) -> Fraction:
     Raises
     ------
     ParameterError
-        If it is not a number (`parameter_not_number`), not finite, or beyond 1e1000.
+        If it is not a number (`parameter_type_wrong`), not finite, or beyond 1e1000.
 
     Example
     -------
@@ -163,6 +163,7 @@ def integer_at_least(value: object, name: str, *, least: int) -> int:
         raise ParameterError(
             "parameter_out_of_range",
             f"{name} must be a whole number of at least {least}, not {value!r}.",
+            parameter=name,
         )
     return value
 

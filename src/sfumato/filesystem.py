@@ -279,7 +279,7 @@ def check_apart(
         matching = _reads_target(used, final, folder=folder)
         if final == real or _is_same_file(final, real) or inside or around or matching:
             raise OutputError(
-                "output_busy",
+                "file_in_use",
                 f"Cannot write '{path}': '{used}' is in use and would be lost or changed, which "
                 f"{option('overwrite', True)} does not allow. Choose another name.",
             )

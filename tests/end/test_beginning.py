@@ -62,7 +62,7 @@ def again():
     try:
         create(Path("clinic"))
     except Exception as error:
-        assert error.code == "vault_exists", error
+        assert error.code == "output_exists", error
     open_vault("clinic").close()
 
 home = Path.cwd()
@@ -145,7 +145,7 @@ def test_a_vault_without_its_configuration_is_not_made_anew(tmp_path: Path) -> N
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(SfumatoError, match=r"put its vault\.toml back") as refusal:
         create(tmp_path / "clinic")
-    assert refusal.value.code == "vault_exists"
+    assert refusal.value.code == "output_exists"
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before
     (config.folder / "vault.toml").write_bytes(kept)
@@ -165,13 +165,13 @@ def test_a_file_that_is_no_head_is_not_taken_for_one(tmp_path: Path, content: by
 @pytest.mark.parametrize(
     ("options", "status", "code"),
     [
-        (("new", "--ledger", "../clinic/ledger.sqlite"), 2, "vault_exists"),
+        (("new", "--ledger", "../clinic/ledger.sqlite"), 2, "output_exists"),
         (
             ("a/new", "--head", "h", "--ledger", "../../clinic/ledger.sqlite"),
             2,
-            "vault_exists",
+            "output_exists",
         ),
-        (("new", "--ledger", "../kept/notes"), 2, "vault_exists"),
+        (("new", "--ledger", "../kept/notes"), 2, "output_exists"),
         (("new", "--ledger", "../nowhere/ledger.sqlite"), 2, "output_unwritable"),
         (("new", "--ledger", "../kept/linked"), 1, "ledger_unusable"),
         (("new", "--head", "new/h"), 2, "head_unreadable"),
@@ -223,7 +223,7 @@ def hold(path: Path) -> subprocess.Popen[str]:
         ("clinic.head", ("ledger", "show"), "ledger_busy"),
         ("clinic.head", ("query", "SELECT COUNT(*) FROM visits"), "ledger_busy"),
         ("clinic", ("ledger", "limit", "--account", "a", "--epsilon", "1", "--operator", "o"),
-         "vault_busy"),
+         "file_in_use"),
     ],
     ids=["show", "query", "limit"],
 )  # fmt: skip

@@ -109,7 +109,7 @@ def test_inspect_replaces_nothing_that_it_reads(people: Path, tmp_path: Path) ->
     before = [one.read_bytes() for one in (people, schema, known)]
     for one in (people, schema, known):
         done = sfumato("inspect", people, *used, "--write", one, "--overwrite", "--json")
-        assert refusal(done, 2)[0] == "output_busy"
+        assert refusal(done, 2)[0] == "file_in_use"
     assert [one.read_bytes() for one in (people, schema, known)] == before
 
 

@@ -188,7 +188,7 @@ def test_python_compares_releases_in_memory_the_same(made: Path) -> None:
     ("words", "code"),
     [
         (("none.csv", *PEOPLE), "source_missing"),
-        (("k5.csv", *PEOPLE, "--report", "k5.csv", "--overwrite"), "output_busy"),
+        (("k5.csv", *PEOPLE, "--report", "k5.csv", "--overwrite"), "file_in_use"),
         (("k5.csv", *PEOPLE, "--report", "people.csv"), "output_exists"),
     ],
 )
@@ -206,7 +206,7 @@ def test_two_candidates_of_one_name_are_told_apart(capsys: pytest.CaptureFixture
 def test_nothing_to_compare_is_refused() -> None:
     with pytest.raises(sf.SfumatoError, match="at least one") as refused:
         sf.compare([], original="people.csv", schema="people.toml")
-    assert refused.value.code == "candidates_invalid"
+    assert refused.value.code == "comparison_impossible"
     with pytest.raises(sf.SfumatoError, match="must be declared"):
         sf.compare(["k5.csv"], original="people.csv")
 
@@ -250,9 +250,7 @@ def test_exploring_a_synthesis_pays_for_all_or_for_none(
     assert "epsilon 3.5625" in refused["message"]
     assert spent() == 0
     assert not (made / "twins").exists()
-    assert (
-        told(capsys, *words, "--epsilon", "1", code=2)["error"]["code"] == "explore_not_confirmed"
-    )
+    assert told(capsys, *words, "--epsilon", "1", code=2)["error"]["code"] == "parameter_missing"
     plan = told(capsys, *words, "--epsilon", "1", "--plan")
     assert plan["cost"] == "epsilon 1.875"
     assert spent() == 0

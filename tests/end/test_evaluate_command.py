@@ -83,7 +83,7 @@ def test_a_refusal_names_the_flag_and_no_report_replaces_a_table(
 ) -> None:
     for words, code in (
         (["--target", "sik"], "column_unknown"),
-        (["--report", "made.csv", "--overwrite"], "output_busy"),
+        (["--report", "made.csv", "--overwrite"], "file_in_use"),
         (["--report", "people.csv"], "output_exists"),
     ):
         assert run(["evaluate", "made.csv", *WORDS, *words, "--json"]) == 2

@@ -112,7 +112,8 @@ def test_what_has_words_of_its_own_is_not_asked_as_json(
 ) -> None:
     asked = json.dumps({name: "x"})
     assert (
-        told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"] == "field_invalid"
+        told("add", "x", SQL, *BY_MONTH, "--ask", asked, code=2)["error"]["code"]
+        == "request_malformed"
     )
 
 

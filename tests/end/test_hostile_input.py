@@ -56,7 +56,7 @@ def test_paths_that_are_not_utf8_are_refused(
     monkeypatch.chdir(tmp_path)
     odd = os.fsdecode(b"a\xff\xfe.csv")
     assert run([*(odd if word == "?" else word for word in command), "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "argument_not_utf8"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "parameter_type_wrong"
     assert list(tmp_path.iterdir()) == []
 
 

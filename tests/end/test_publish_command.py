@@ -215,4 +215,4 @@ def test_ranges_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(refused, dict)
     kept = told(capsys, f"{words} -o ranges.csv --overwrite", code=2)["error"]
     assert isinstance(kept, dict)
-    assert kept["code"] == "output_busy"
+    assert kept["code"] == "file_in_use"

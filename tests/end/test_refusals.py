@@ -84,16 +84,16 @@ class Case:
 PRICES = [
     Case(code, ("query", COUNT, f"--{name}", given))
     for name, code, values in (
-        ("epsilon", "parameter_not_number", ("nan",)),
+        ("epsilon", "parameter_type_wrong", ("nan",)),
         ("epsilon", "parameter_out_of_range", ("inf", "0", "1e-12", "1000")),
-        ("rho", "parameter_not_number", ("x",)),
+        ("rho", "parameter_type_wrong", ("x",)),
         ("rho", "parameter_out_of_range", ("inf", "0", "1e-30", "1e9")),
     )
     for given in values
 ]
 QUERIES = [
     *PRICES,
-    Case("parameter_not_number", ("query", COUNT, "--epsilon", "0.1", "--delta", "x")),
+    Case("parameter_type_wrong", ("query", COUNT, "--epsilon", "0.1", "--delta", "x")),
     Case("parameter_out_of_range", ("query", COUNT, "--epsilon", "0.1", "--delta", "1")),
     Case("parameter_out_of_range", ("query", COUNT, "--epsilon", "0.1", "--delta", "inf")),
     Case("parameter_out_of_range", ("query", COUNT, "--epsilon", "0.1", "--delta", "1e-30")),
@@ -112,7 +112,7 @@ QUERIES = [
     Case("principal_unknown", ("query", COUNT, "--epsilon", "0.1", "--principal", "eve"), 3),
     Case("request_reused", ("query", f"{COUNT} WHERE age = 1", "--request", "r"), 2, asked_as("r")),
     Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "x" * 300)),
-    Case("request_id_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "feed/x/2024")),
+    Case("name_invalid", ("query", COUNT, "--epsilon", "0.1", "--request", "feed/x/2024")),
     Case("option_unknown",
          ("feed", "add", "x", COUNT, "--column", "day", "--every", "week", "--method", "tree")),
     Case("vault_missing", ("query", COUNT, "--vault", "nowhere")),
@@ -147,8 +147,8 @@ PUBLICATIONS = [
     Case("option_not_applicable", (*SYNTHESIS, "--weekdays", "age")),
     Case("outputs_same", (*SYNTHESIS, "--model", "x.csv")),
     Case("outputs_same", (*SYNTHESIS, "--owner-report", "x.csv.json")),
-    Case("requirement_malformed", (*SYNTHESIS, "--require", "copy<0.1")),
-    Case("requirement_malformed", (*SYNTHESIS, "--require", "copies=0.1")),
+    Case("parameter_type_wrong", (*SYNTHESIS, "--require", "copy<0.1")),
+    Case("parameter_type_wrong", (*SYNTHESIS, "--require", "copies=0.1")),
     Case("requirement_failed", (*SYNTHESIS, "--require", "membership<0.6"), 3),
     Case("permission_missing",
          (*SYNTHESIS, "--principal", "alice", "--require", "copies<0.1"), 3),
@@ -170,7 +170,7 @@ PUBLICATIONS = [
          (*CHILD, "people", "--key", "patient=id", "--report", "x/people.csv"), 2,
          lambda: Path("x").mkdir()),
     Case("option_not_applicable", (*CHILD, "people", "--key", "patient=id", "--explore")),
-    Case("explore_not_confirmed", (*TWINS, "--epsilon", "0.1")),
+    Case("parameter_missing", (*TWINS, "--epsilon", "0.1")),
     Case("option_not_applicable", (*TWINS, "--epsilon", "0.1", "--yes", "--report", "x.html")),
     Case("options_conflict", (*SYNTHESIS, "--yes")),
     Case("permission_missing", (*TWINS, "--epsilon", "0.1", "--yes", "--principal", "alice")),
@@ -201,8 +201,8 @@ PUBLICATIONS = [
     Case("output_unwritable",
          ("publish", "marginals", "people", "--columns", "age,smoker", "--epsilon", "0.1",
           "--option", "way=1", "-o", "taken.csv", "--overwrite"), 2, text("taken", "")),
-    Case("output_busy", (*HISTOGRAM, "age", "-o", "people.csv", "--overwrite")),
-    Case("output_busy", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "clinic/vault.toml",
+    Case("file_in_use", (*HISTOGRAM, "age", "-o", "people.csv", "--overwrite")),
+    Case("file_in_use", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "clinic/vault.toml",
                            "--overwrite")),
     Case("outputs_same", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "x.csv")),
     Case("outputs_same", (*HISTOGRAM, "age", "-o", "x.csv", "--report", "x.csv.json")),
@@ -226,7 +226,7 @@ LEDGER = [
     Case("usage", ("ledger", "burn")),
     Case("usage", ("ledger", "limit", "--account", "persons")),
     Case("usage", ("ledger", "acknowledge")),
-    Case("parameter_not_number", (*LIMIT, "persons", "--epsilon", "x")),
+    Case("parameter_type_wrong", (*LIMIT, "persons", "--epsilon", "x")),
     Case("parameter_out_of_range", (*LIMIT, "persons", "--epsilon", "-1")),
     Case("parameter_out_of_range", (*LIMIT, "persons", "--epsilon", "1", "--delta", "-1")),
     Case("account_unknown", (*LIMIT, "nobody", "--epsilon", "1"), 2, spend),
@@ -256,7 +256,7 @@ LEDGER = [
         )
     ),
 ]  # fmt: skip
-LEDGER += [Case("snapshot_lower", ("snapshot", "raise", "--to", "0"))]
+LEDGER += [Case("parameter_out_of_range", ("snapshot", "raise", "--to", "0"))]
 JOIN = ("ledger", "join", "--head", "head.json")
 LEDGER += [
     Case("usage", JOIN[:2]),
@@ -269,21 +269,21 @@ LEDGER += [
 ]
 BEGINNINGS = [
     Case("usage", ("init",)),
-    Case("vault_exists", ("init", "clinic")),
+    Case("output_exists", ("init", "clinic")),
     Case("ledger_taken", ("init", "new", "--head", "clinic.head")),
     Case("ledger_taken", ("init", "new", "--head", "people.csv")),
     Case("head_unreadable", ("init", "new", "--head", "new/h")),
     Case("output_unwritable", ("init", "people.csv/deep")),
     Case("output_unwritable", ("init", "people.csv")),
     Case("output_unwritable", ("init", "new", "--head", "no/such/head")),
-    Case("vault_exists", ("init", "clinic"), 2,
+    Case("output_exists", ("init", "clinic"), 2,
          lose_the_configuration),
     Case("schema_missing", ("add", "more", "people.csv", "--epsilon", "1")),
     Case(
         "source_unsupported",
         ("add", "more", "sc://host/;token=t#t", "--schema", "people.toml", "--epsilon", "1"),
     ),
-    Case("vault_exists", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
+    Case("output_exists", ("init", ".", "--ledger", "people.csv", "--head", "clinic/head")),
 ]  # fmt: skip
 ADD = ("principal", "add", "eve", "--operator", "ann", "--kind")
 BUDGET = ("--population", "persons", "--epsilon")
@@ -318,7 +318,7 @@ PEOPLE = [
     Case("name_invalid", ("principal", "add", "аdmin", "--operator", "ann", "--kind", "external")),
     Case("choice_unknown", (*ADD, "boss")),
     Case("name_taken", (*ADD, "external"), 2, eve()),
-    Case("principal_owner", (*ADD, "owner", *BUDGET, "1")),
+    Case("option_not_applicable", (*ADD, "owner", *BUDGET, "1")),
     Case("choice_unknown", (*ADD, "external", "--shapes", "publish")),
     Case("time_malformed", (*ADD, "external", "--expires", "soon")),
     Case("population_unknown", (*ADD, "external", "--epsilon", "1")),
@@ -328,13 +328,14 @@ PEOPLE = [
     Case("name_invalid", ("principal", "expire", "eve", "--operator", ""), 2, eve()),
     Case("account_elsewhere",
          ("principal", "grant", "alice", "--operator", "ann", *BUDGET, "1")),
-    Case("principal_unknown_here", ("principal", "grant", *OF_EVE, *BUDGET, "1")),
+    Case("principal_unknown", ("principal", "grant", *OF_EVE, *BUDGET, "1")),
     Case("principal_unknown", ("principal", "list", "eve"), 3),
     Case("budget_out_of_range", ("principal", "grant", *OF_EVE, *BUDGET, "0.4"), 2, eve()),
     Case("budget_out_of_range", ("principal", "lower", *OF_EVE, *BUDGET, "0.6"), 2, eve()),
     Case("budget_not_held",
          ("principal", "lower", *OF_EVE, "--population", "others", "--epsilon", "0"), 2, eve()),
-    Case("move_to_self", ("principal", "move", *OF_EVE, "--to", "eve", *BUDGET, "0.1"), 2, eve()),
+    Case("options_conflict", ("principal", "move", *OF_EVE, "--to", "eve", *BUDGET, "0.1"), 2,
+         eve()),
     Case("budget_out_of_range", ("principal", "move", *OF_EVE, "--to", "bea", *BUDGET, "1"), 2,
          eve_and_bea),
     Case("account_elsewhere", (*LIMIT, "persons/eve", "--epsilon", "0.1"), 2, eve()),
@@ -348,14 +349,14 @@ PEOPLE = [
     Case("choice_unknown", ("token", "new", *OF_EVE, "--scopes", "admin"), 2, eve()),
     Case("job_unknown", ("job", "show", "nothing")),
     Case("choice_unknown", ("job", "submit", "query", "--dataset", "people")),
-    Case("job_request_invalid", ("job", "submit", "publish", "--dataset", "people")),
-    Case("job_request_invalid", (*PUBLISHED,
+    Case("request_malformed", ("job", "submit", "publish", "--dataset", "people")),
+    Case("request_malformed", (*PUBLISHED,
         '{"kind": "tree", "columns": "age", "workload": "a.csv"}')),
     Case("parameter_out_of_range", (*PUBLISHED, '{"kind":"tree","columns":"age","epsilon":1e3}')),
     Case("option_unknown", ("job", "submit", "anonymize", "--dataset", "people", "--ask",
         '{"x":1}')),
-    Case("field_invalid", (*PUBLISHED, '{"principal": "alice"}')),
-    Case("field_invalid", (*PUBLISHED, "[1]")),
+    Case("request_malformed", (*PUBLISHED, '{"principal": "alice"}')),
+    Case("request_malformed", (*PUBLISHED, "[1]")),
     Case("usage", ("job", "submit", "publish")),
     Case("job_unknown", ("job", "cancel", "nothing")),
     Case("parameter_out_of_range", ("job", "list", "--limit", "0")),
@@ -397,8 +398,8 @@ CONSENT = [
         Case(code, ("query", COUNT), 2, asked_for_consent(purposes))
         for purposes, code in {
             "[]": "purposes_invalid", '["care", "Care"]': "purposes_invalid",
-            '["for care"]': "name_invalid", '"care"': "schema_key_invalid", "[1]":
-                "schema_key_invalid",
+            '["for care"]': "name_invalid", '"care"': "schema_malformed", "[1]":
+                "schema_malformed",
         }.items()
     ),
     Case("person_id_invalid", ("query", COUNT), 2, told_apart_by("day")),
@@ -419,11 +420,11 @@ CONSENT = [
     Case("name_invalid", ("consent", "withdraw", "1", "--operator", ""), 2, ASKED),
     Case("source_missing", ("consent", "import", "none.csv"), 2, ASKED),
     Case("purposes_invalid", AGAIN, 2, ASKED),
-    Case("consent_file_invalid", ("consent", "import", "people.csv"), 2, ASKED),
-    Case("consent_file_invalid", ("consent", "import", "said.csv"), 2,
+    Case("file_malformed", ("consent", "import", "people.csv"), 2, ASKED),
+    Case("file_malformed", ("consent", "import", "said.csv"), 2,
          said_in_file("person,purpose,agreed\n1,care,yes\n2,cure,yes\n")),
     Case("output_exists", ("consent", "export", "-o", "people.csv"), 2, ASKED),
-    Case("output_busy", ("consent", "export", "-o", "people.csv", "--overwrite"), 2, ASKED),
+    Case("file_in_use", ("consent", "export", "-o", "people.csv", "--overwrite"), 2, ASKED),
 ]  # fmt: skip
 RUN = ("run", "p.py", "people", "--function", "f", "--epsilon", "0.1", "--output", "[[0, 9]]")
 PROGRAMS = [

@@ -115,8 +115,8 @@ OUT_OF_REACH = {
         "commands run as the owner: tests/unit/vault/test_programs.py",
     ),
     "program_unknown": "sfumato program is tested by itself: tests/end/test_people_commands.py",
-    "candidates_invalid": "no vault here has a release: tests/unit/vault/test_releases.py",
-    "program_too_slow": "commands are the owner's: tests/unit/vault/test_run_family.py",
+    "comparison_impossible": "no vault here has a release: tests/unit/vault/test_releases.py",
+    "problem_too_large": "commands are the owner's: tests/unit/vault/test_run_family.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/privacy/ledger/test_records.py",
     **dict.fromkeys(
@@ -136,7 +136,7 @@ OUT_OF_REACH = {
     **dict.fromkeys(
         (
             "address_malformed",
-            "engine_cannot_create_tables",
+            "output_unwritable",
         ),
         "only anonymize has an engine write, and touches no vault: tests/contract/release",
     ),

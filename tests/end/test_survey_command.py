@@ -70,15 +70,15 @@ def test_a_round_from_its_question_to_its_result(
     assert re.search(r"^yes +[\d.]+ % +± \d\.\d %$", shown, re.MULTILINE)
     assert "closed 2" in shown
     assert in_json(capsys, "survey", "estimate", "smoking.toml")["closed"] is not None
-    assert refused(capsys, "survey", "close", "smoking.toml") == (3, "round_closed")
-    assert refused(capsys, "collect", "smoking.toml", "monday.jsonl") == (3, "round_closed")
+    assert refused(capsys, "survey", "close", "smoking.toml") == (3, "round_not_open")
+    assert refused(capsys, "collect", "smoking.toml", "monday.jsonl") == (3, "round_not_open")
 
 
 @pytest.mark.parametrize(
     ("words", "outcome"),
     [
         ([*NEW], (2, "usage")),
-        ([*NEW, "--epsilon", "lots"], (2, "parameter_not_number")),
+        ([*NEW, "--epsilon", "lots"], (2, "parameter_type_wrong")),
         ([*NEW, "--epsilon", "-1"], (2, "parameter_out_of_range")),
         ([*NEW, "--epsilon", "1", "--mechanism", "olh"], (2, "choice_unknown")),
         ([*NEW, "--epsilon", "1", "--opens", "tomorrow"], (2, "time_malformed")),
@@ -127,7 +127,7 @@ def test_a_report_page_replaces_no_file_of_the_round(
     before = (home / "smoking.toml").read_bytes()
     for name in ("smoking.toml", "smoking.key"):
         words = ["survey", "estimate", "smoking.toml", "--report", name, "--overwrite"]
-        assert refused(capsys, *words) == (2, "output_busy")
+        assert refused(capsys, *words) == (2, "file_in_use")
     assert (home / "smoking.toml").read_bytes() == before
 
 

@@ -199,7 +199,7 @@ def test_headers_let_nothing_else_run_and_nothing_be_kept(served: Served) -> Non
         with pytest.raises(HTTPError) as refused:
             urlopen(Request(served.page, method=method), timeout=30)
         with refused.value as answer:
-            assert (answer.code, json.load(answer)["code"]) == (405, "method_unknown")
+            assert (answer.code, json.load(answer)["code"]) == (405, "choice_unknown")
 
 
 def test_when_it_is_closed_nobody_is_asked(browser: Browser, tmp_path: Path) -> None:

@@ -139,10 +139,10 @@ ADD_X = ("add", "x", "visits.csv", "--schema", "s", "--vault", "clinic")
     ("arguments", "code"),
     [
         (("query", "SELECT * FROM visits", "--vault", "clinic"), "column_not_aggregated"),
-        (("query", COUNT, "--epsilon", "nan", "--vault", "clinic"), "parameter_not_number"),
+        (("query", COUNT, "--epsilon", "nan", "--vault", "clinic"), "parameter_type_wrong"),
         (("query", COUNT, "--epsilon", "1", "--rho", "1", "--vault", "clinic"), "options_conflict"),
         (("query", COUNT, "--vault", "nowhere"), "vault_missing"),
-        (("init", "clinic"), "vault_exists"),
+        (("init", "clinic"), "output_exists"),
         (("ledger", "limit", "--vault", "clinic"), "usage"),
         (("ledger", "acknowledge", "--vault", "clinic"), "usage"),
         ((*ADD_X, "--public", "--epsilon", "1"), "options_conflict"),

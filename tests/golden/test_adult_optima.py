@@ -34,6 +34,7 @@ from sfumato.anonymize.pipeline import anonymize
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.search import run
 from sfumato.anonymize.search.full_domain import walk
+from sfumato.cli.process import as_flag
 from sfumato.data.counting.axes import Listed
 from sfumato.data.counting.frequencies import Frequencies
 from sfumato.data.counting.grouping import group
@@ -169,7 +170,7 @@ def test_what_mondrian_would_save_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     criteria: list[Criterion] = [KAnonymity(5), EntropyDiversity(3, of=OF)]
     with closing(read(ADULT / "adult.csv", tmp_path / "adult.toml")) as adult:
         decided = anonymize(adult, criteria, suppress="2%", advice=True)
-    assert [one.sentence() for one in decided.advice] == [
+    assert [one.sentence(as_flag) for one in decided.advice] == [
         "mondrian would lose 0.0663 instead of 0.31: --algorithm mondrian without --suppress",
         "suppressing 5 % of rows would lose 0.239 instead of 0.31: --suppress 5%",
     ]

@@ -45,7 +45,6 @@ RAISED_BY: dict[str, set[str]] = {
 """The commands that can say the messages of a module or a package; of others all can."""
 
 MAY_SPELL = {
-    "anonymize/alternatives.py",
     "anonymize/page.py",
     "attack/evaluation/page.py",
     "release/page.py",

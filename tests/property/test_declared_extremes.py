@@ -136,7 +136,7 @@ def test_F21_reals_finer_than_doubles() -> None:
         assert private.query(f"SELECT {ask} AS s FROM t", epsilon=1).table.num_rows == 1
     with pytest.raises(sf.SfumatoError, match="points; at most") as refused:
         private.publish("quantiles", columns=["x"], epsilon=1)
-    assert refused.value.code == "domain_too_large"
+    assert refused.value.code == "problem_too_large"
     assert private.remaining["epsilon"] == 5
 
 

@@ -29,7 +29,7 @@ def _label(value: object) -> str:
 BAD_EPSILONS = [
     *((value, "parameter_out_of_range") for value in (0, 0.0, "0", -1, "-0.5", Fraction(-1, 3))),
     *(
-        (value, "parameter_not_number")
+        (value, "parameter_type_wrong")
         for value in (math.nan, "nan", None, True, False, "", "a", "0x1", "1/0", "1_0", "٣", [1])
     ),
     *(
@@ -104,8 +104,8 @@ def test_a_longer_decimal_text_is_kept_and_rounded_up_to_the_next_unit() -> None
         ("1e-400", None, "parameter_out_of_range"),
         (1e-19, None, "parameter_out_of_range"),
         (0.001, 1001, "parameter_out_of_range"),
-        ("nan", None, "parameter_not_number"),
-        (True, None, "parameter_not_number"),
+        ("nan", None, "parameter_type_wrong"),
+        (True, None, "parameter_type_wrong"),
         (math.inf, None, "parameter_out_of_range"),
     ],
 )
@@ -135,7 +135,7 @@ def test_delta_zero_is_refused_with_gaussian_noise() -> None:
     ("value", "code"),
     [
         (0, "parameter_out_of_range"),
-        ("x", "parameter_not_number"),
+        ("x", "parameter_type_wrong"),
         (1e-19, "parameter_out_of_range"),
         (51, "parameter_out_of_range"),
         (math.inf, "parameter_out_of_range"),
@@ -152,10 +152,10 @@ def test_bad_rho_is_refused_with_its_code(value: object, code: str) -> None:
     [
         (1, 0, "bounds_invalid"),
         (1, 1, "bounds_invalid"),
-        (math.nan, 1, "parameter_not_number"),
+        (math.nan, 1, "parameter_type_wrong"),
         (0, math.inf, "parameter_out_of_range"),
         (-1e308, 1e308, "bounds_invalid"),
-        (0, "a", "parameter_not_number"),
+        (0, "a", "parameter_type_wrong"),
     ],
 )
 def test_bad_bounds_are_refused_with_their_code(lower: object, upper: object, code: str) -> None:
@@ -169,7 +169,7 @@ def test_equal_bounds_are_a_constant_where_one_is_meant() -> None:
 
 
 def test_other_parameters_share_their_codes() -> None:
-    for value, code in ((0, "parameter_out_of_range"), (None, "parameter_not_number")):
+    for value, code in ((0, "parameter_out_of_range"), (None, "parameter_type_wrong")):
         with pytest.raises(ParameterError) as refused:
             exact_numbers.positive(value, "scale")
         assert refused.value.code == code

@@ -13,7 +13,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.search import SEARCHES, run
-from sfumato.errors import OutputError, RefusedError, SfumatoError, in_fields, option
+from sfumato.errors import (
+    Option,
+    OutputError,
+    RefusedError,
+    SfumatoError,
+    as_field,
+    in_fields,
+    option,
+)
 from sfumato.release.output import Output
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.result import Anonymized
     from sfumato.anonymize.search import SearchProgress
+    from sfumato.errors import Spelling
 
 
 _ALGORITHMS = ("mondrian", "optimal")
@@ -48,30 +57,38 @@ _LOSSES = ("loss", "loss-geometric")
 class Advice:
     """An option that would have cost less: what it would cost, instead of what."""
 
-    option: str
+    parameter: str
+    setting: str
     cost: str
     value: float
     instead: float
     counted: str = "rows"
+    dropped: tuple[str, ...] = ()
+    """Parameters that were given and that the advised algorithm does not take."""
 
-    def sentence(self) -> str:
-        """The advice as one line, with the option to set."""
-        subject = self.option.removeprefix("--algorithm ").split()[0]
-        if self.option.startswith("--suppress"):
-            subject = f"suppressing {self.option.split()[-1].replace('%', ' %')} of {self.counted}"
+    def option(self, spelling: Spelling = as_field) -> str:
+        """The parameter to set, as one door spells it."""
+        without = " and ".join(spelling(Option(name, None, "")) for name in self.dropped)
+        chosen = spelling(Option(self.parameter, self.setting, ""))
+        return f"{chosen} without {without}" if without else chosen
+
+    def sentence(self, spelling: Spelling = as_field) -> str:
+        """The advice as one line, with the option to set as one door spells it."""
+        subject = self.setting
+        if self.parameter == "suppress":
+            subject = f"suppressing {self.setting.replace('%', ' %')} of {self.counted}"
         figures = f"{_figure(self.value)} instead of {_figure(self.instead)}"
-        if self.cost in _LOSSES:
-            return f"{subject} would lose {figures}: {self.option}"
-        return f"{subject} would bring {self.cost} to {figures}: {self.option}"
+        effect = "lose" if self.cost in _LOSSES else f"bring {self.cost} to"
+        return f"{subject} would {effect} {figures}: {self.option(spelling)}"
 
-    def json(self) -> dict[str, Any]:
+    def json(self, spelling: Spelling = as_field) -> dict[str, Any]:
         """The advice as JSON."""
         return {
-            "option": self.option,
+            "option": self.option(spelling),
             "cost": self.cost,
             "value": self.value,
             "instead": self.instead,
-            "words": self.sentence(),
+            "words": self.sentence(spelling),
         }
 
 
@@ -96,7 +113,9 @@ def advise(
     best: dict[str, float] = {}
     cost = outcome.minimised or _COST
     instead = _cost_of(outcome, cost)
-    for flags, search in _tries(problem, outcome.algorithm, cost, weights, options):
+    for parameter, setting, dropped, search in _tries(
+        problem, outcome.algorithm, cost, weights, options
+    ):
         seconds_left = until - time.monotonic()
         if seconds_left <= 0:
             break
@@ -106,11 +125,11 @@ def advise(
             continue  # it cannot be asked of this, or not in so little time
         if tried.ended == "interrupted":
             break
-        kind, value = flags.split()[0], _cost_of(tried, cost)
-        if value < _WORTH * best.get(kind, instead):
+        value = _cost_of(tried, cost)
+        if value < _WORTH * best.get(parameter, instead):
             counted = "rows" if problem.people is None else "people"
-            advice.append(Advice(flags, cost, value, instead, counted))
-            best[kind] = value
+            advice.append(Advice(parameter, setting, cost, value, instead, counted, dropped))
+            best[parameter] = value
     return advice
 
 
@@ -125,8 +144,8 @@ def _tries(
     cost: str,
     weights: Mapping[str, float] | None,
     options: Collection[str],
-) -> Iterator[tuple[str, Callable[[float], Outcome]]]:
-    """The options to try, each with its search of so many seconds."""
+) -> Iterator[tuple[str, str, tuple[str, ...], Callable[[float], Outcome]]]:
+    """The parameters to try with their settings, what to leave out, and a search of n seconds."""
 
     def searching(name: str, asked: Problem) -> Callable[[float], Outcome]:
         chosen = cost if "cost" in SEARCHES[name].takes else None
@@ -139,13 +158,8 @@ def _tries(
     )
     for name in _ALGORITHMS:
         if name != algorithm and needed <= SEARCHES[name].takes:
-            dropped = [
-                f"--{asked_for.replace('_', '-')}"
-                for asked_for in options
-                if asked_for not in SEARCHES[name].takes
-            ]
-            without = f" without {' and '.join(dropped)}" if dropped else ""
-            yield f"--algorithm {name}{without}", searching(name, problem)
+            dropped = tuple(option for option in options if option not in SEARCHES[name].takes)
+            yield "algorithm", name, dropped, searching(name, problem)
     if "suppress" not in SEARCHES[algorithm].takes:
         return
     counted = problem.rows if problem.people is None else problem.people.count
@@ -153,7 +167,7 @@ def _tries(
         allowed = int(Fraction(percent, 100) * counted)
         if allowed > problem.allowed:
             asked = replace(problem, allowed=allowed)
-            yield f"--suppress {percent}%", searching(algorithm, asked)
+            yield "suppress", f"{percent}%", (), searching(algorithm, asked)
 
 
 def _figure(value: float) -> str:

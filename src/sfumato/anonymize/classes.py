@@ -130,6 +130,7 @@ class Classes:
                 "parameter_missing",
                 "A criterion compares the release with a population, but no population table was "
                 "given. Give one, or drop k-map and delta-presence.",
+                parameter="population",
             )
         return self.population
 

@@ -503,7 +503,9 @@ def named(name: str, weights: Mapping[str, float] | None = None) -> Cost:
     """The cost of a name, with a weight above 0 for each column that counts more or less."""
     if name not in COSTS:
         raise ParameterError(
-            "choice_unknown", f"Cost {name!r} is not known; take one of {', '.join(COSTS)}."
+            "choice_unknown",
+            f"Cost {name!r} is not known; take one of {', '.join(COSTS)}.",
+            parameter="cost",
         )
     if weights and not issubclass(COSTS[name], Separable):
         raise ParameterError(

@@ -64,13 +64,17 @@ def anonymize_items(
         raise ParameterError(
             "parameter_missing",
             f"{option('m')} needs {option('k')}: how many baskets must fit. Add {option('k', 5)}.",
+            parameter="k",
         )
     _check(algorithm, ignored or {})
     people, known = arguments.whole(k, "k"), arguments.whole(m, "m")
     for name, value, most in (("k", people, 1 << 30), ("m", known, MOST_KNOWN)):
         if not 1 <= value <= most:
             raise ParameterError(
-                "parameter_out_of_range", f"{name} must be from 1 to {most:,}, not {value:,}."
+                "parameter_out_of_range",
+                f"{name} must be from 1 to {most:,}, not {value:,}.",
+                parameter=name,
+                given=value,
             )
     share = probability(suppress, "suppress")
     baskets, tree = _read(table, form)
@@ -84,6 +88,7 @@ def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
         raise ParameterError(
             "choice_unknown",
             f"Algorithm {quoted(algorithm)} is not known for items; take apriori or local.",
+            parameter="algorithm",
         )
     for name, value in ignored.items():
         if value not in (None, False, (), [], ""):

@@ -72,6 +72,7 @@ def check_options(
         raise ParameterError(
             "choice_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(takes)}.",
+            parameter="algorithm",
         )
     ignored = [
         name
@@ -259,7 +260,9 @@ def _advised(
 def _require_known(suppressed: object) -> None:
     if suppressed not in (None, "drop", "star"):
         raise ParameterError(
-            "choice_unknown", f"Suppressed rows are 'drop' or 'star', not {suppressed!r}."
+            "choice_unknown",
+            f"Suppressed rows are 'drop' or 'star', not {suppressed!r}.",
+            parameter="suppressed",
         )
 
 
@@ -270,7 +273,9 @@ def seconds_of(limit: Number | None) -> float | None:
     seconds = not_negative(limit, "limit_seconds")
     if seconds > Fraction(float_info.max):
         raise ParameterError(
-            "parameter_out_of_range", "limit_seconds must be a number of ordinary size."
+            "parameter_out_of_range",
+            "limit_seconds must be a number of ordinary size.",
+            parameter="limit_seconds",
         )
     return float(seconds)
 
@@ -449,6 +454,8 @@ def decide(
                 "parameter_type_wrong",
                 "A criterion must be one such as sf.KAnonymity(5), not "
                 f"{arguments.shown(criterion)}. Numbers are given by name: k=5.",
+                parameter="criteria",
+                given=arguments.shown(criterion),
             )
     columns = arguments.names(sensitive, "sensitive")
     asked, rearranged = criteria_of(

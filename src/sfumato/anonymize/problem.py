@@ -217,6 +217,7 @@ def _check(
             "parameter_missing",
             "A criterion compares the release with a population, but no population table was "
             "given. Give one, or drop k-map and delta-presence.",
+            parameter="population",
         )
     if not frequencies.total:
         raise SourceError("table_empty", "The table has no rows: there is nothing to anonymize.")
@@ -245,7 +246,9 @@ def _check(
 def no_criterion() -> ParameterError:
     """The error where nothing was asked to be promised."""
     return ParameterError(
-        "parameter_missing", f"No criterion was asked for. Ask for one, such as {option('k', 5)}."
+        "parameter_missing",
+        f"No criterion was asked for. Ask for one, such as {option('k', 5)}.",
+        parameter="k",
     )
 
 

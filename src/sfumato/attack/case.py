@@ -19,7 +19,7 @@ from sfumato.data.counting.frequencies import count_held
 from sfumato.data.schema.column import Column, Role
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.data.schema.schema import Edges
-from sfumato.errors import ParameterError, as_field, option, spell
+from sfumato.errors import ParameterError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ def cannot_run(attack: str, reason: str) -> ParameterError:
 
 def reason_of(error: CallerError) -> str:
     """Why an attack did not run, without its name."""
-    return spell(error.sentence.partition(" cannot run here: ")[2] or error.sentence, as_field)
+    return error.sentence.partition(" cannot run here: ")[2] or error.sentence
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,13 @@ from math import ceil, exp, floor, hypot, lgamma, log, log1p
 from typing import TYPE_CHECKING, Any
 
 from sfumato.data.schema.names import count
+from sfumato.errors import as_field, as_keyword, spell
 from sfumato.report.display import Card, CardTable, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from sfumato.errors import Spelling
 
 
 ALPHA = 0.05
@@ -308,7 +311,17 @@ class Findings(Shown):
     """What all attacks found; those that cannot run say why, because silence is not safety."""
 
     findings: tuple[Finding, ...]
-    not_run: Mapping[str, str]
+    refusals: Mapping[str, str]
+    """Why an attack did not run. `errors.option` names the parameters, which each door spells."""
+
+    @property
+    def not_run(self) -> dict[str, str]:
+        """Why an attack did not run, with parameters as Python spells them."""
+        return self.reasons(as_keyword)
+
+    def reasons(self, spelling: Spelling) -> dict[str, str]:
+        """Why an attack did not run, with parameters as one door spells them."""
+        return {attack: spell(reason, spelling) for attack, reason in self.refusals.items()}
 
     def __iter__(self) -> Any:
         return iter(self.findings)
@@ -319,12 +332,13 @@ class Findings(Shown):
     def __getitem__(self, name: str) -> Finding:
         return next(finding for finding in self.findings if finding.attack == name)
 
-    def json(self, *, examples: bool = True) -> dict[str, Any]:
+    def json(self, *, examples: bool = True, spelling: Spelling = as_field) -> dict[str, Any]:
         """All of it, ready to be written."""
         return {
             "findings": [finding.json(examples=examples) for finding in self.findings],
             "not_run": [
-                {"attack": name, "reason": reason} for name, reason in self.not_run.items()
+                {"attack": name, "reason": reason}
+                for name, reason in self.reasons(spelling).items()
             ],
         }
 

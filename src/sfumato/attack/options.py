@@ -125,6 +125,8 @@ def attack_options(**asked: Any) -> AttackOptions:
                 f"{option(name)} must be above {low}"
                 + (f" and at most {high}" if high < inf else "")
                 + f", not {value:g}.",
+                parameter=name,
+                given=value,
             )
     for name, least in _AT_LEAST.items():
         value = getattr(options, name)
@@ -132,6 +134,8 @@ def attack_options(**asked: Any) -> AttackOptions:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"{option(name)} must be at least {least}, not {value}.",
+                parameter=name,
+                given=value,
             )
     return options
 
@@ -151,6 +155,7 @@ def _columns(asked: object) -> dict[str, str]:
                 "parameter_out_of_range",
                 f"{option('column')} must be a pair like person=user, not {pair!r}. Name what a "
                 "column is, and the column.",
+                parameter="column",
             )
         column_of_role[role] = name
     return column_of_role

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sfumato.attack.finding import percent
+from sfumato.errors import as_field
 from sfumato.report.bars import Bar
 from sfumato.report.blocks import Folded, Heading, Listing, Note, PageTable, Paragraph
 from sfumato.report.points import IntervalRow, draw_intervals
@@ -67,7 +68,7 @@ def tried_blocks(findings: Findings) -> list[Block]:
 
 def failed_blocks(findings: Findings) -> list[Block]:
     """Attackers who do no better than a guess, and attacks that could not run, with the reason."""
-    ordered, not_run = _worst_first(findings), findings.not_run
+    ordered, not_run = _worst_first(findings), findings.reasons(as_field)
     beaten = [_title(finding.attack) for finding in ordered if not finding.beats_baseline]
     blocks: list[Block] = []
     if beaten:

@@ -203,7 +203,9 @@ def run(name: str, case: Case) -> Finding:
     started = perf_counter()
     if name not in ATTACKS:
         raise ParameterError(
-            "choice_unknown", f"There is no attack {name!r}; " + suggestion(name, [*ATTACKS, ALL])
+            "choice_unknown",
+            f"There is no attack {name!r}; " + suggestion(name, [*ATTACKS, ALL]),
+            parameter="name",
         )
     attack = ATTACKS[name]
     module = import_module(f"sfumato.attack.{name.replace('-', '_')}")

@@ -99,7 +99,7 @@ def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
         usual_findings = sampled(run_all(case, names=usual), rows)
     return Findings(
         (*usual_findings.findings, *other_findings.findings),
-        {**usual_findings.not_run, **other_findings.not_run},
+        {**usual_findings.refusals, **other_findings.refusals},
     )
 
 
@@ -113,7 +113,7 @@ def sampled(findings: Findings, rows: int) -> Findings:
             else finding
             for finding in findings.findings
         ),
-        findings.not_run,
+        findings.refusals,
     )
 
 

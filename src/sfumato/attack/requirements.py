@@ -69,7 +69,7 @@ class Requirement:
             (finding for finding in findings.findings if finding.attack == self.attack), None
         )
         if tried is None:
-            reason = findings.not_run.get(self.attack, "it was not tried.")
+            reason = findings.refusals.get(self.attack, "it was not tried.")
             return f"{shown(self.text)} is not shown, since {self.attack} did not run: {reason}"
         figure = _FIGURES[self.figure]
         worst = max(tried.by_column, key=figure)
@@ -174,15 +174,17 @@ def _read(text: str) -> Requirement:
     attack, figure, sign, limit = matched.groups()
     if attack not in ATTACKS:
         raise ParameterError(
-            "requirement_malformed",
+            "parameter_type_wrong",
             f"There is no attack {shown(attack)}, of which {shown(text)} could be required; "
             + suggestion(attack, ATTACKS),
+            parameter="name",
         )
     if figure is not None and figure not in _FIGURES:
         raise ParameterError(
-            "requirement_malformed",
+            "parameter_type_wrong",
             f"A finding has no figure {shown(figure)}, of which {shown(text)} could be required; "
             + suggestion(figure, _FIGURES),
+            parameter="require",
         )
     try:
         share = probability(limit.replace(" ", ""), "require")
@@ -193,9 +195,10 @@ def _read(text: str) -> Requirement:
 
 def _unreadable(text: str) -> ParameterError:
     return ParameterError(
-        "requirement_malformed",
+        "parameter_type_wrong",
         f"Cannot read the requirement {shown(text)}. Write an attack, < or <=, and a share from 0 "
         "to below 1, such as 'link<0.05', 'homogeneity<=0' or 'link.high<5%'.",
+        parameter="require",
     )
 
 

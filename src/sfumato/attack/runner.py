@@ -22,7 +22,7 @@ from sfumato.data.schema.column import Column, Kind, Role
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load
-from sfumato.errors import ParameterError, SchemaError, SourceError
+from sfumato.errors import ParameterError, SchemaError, SourceError, option
 from sfumato.release.open_table import check_columns, read
 from sfumato.release.release import Release
 from sfumato.release.released_table import described, open_labels, released_rows
@@ -89,7 +89,10 @@ def _attacked(
     progress: Progress | None,
 ) -> Finding | Findings:
     if _rows_are(release) == "counts" and tables["original"] is None:
-        reason = 'the release is published counts, not rows. Give what was counted with "original".'
+        reason = (
+            "the release is published counts, not rows. Give what was counted with "
+            f"{option('original')}."
+        )
         if name != ALL:
             raise cannot_run(name, reason)
         return Findings((), dict.fromkeys(ATTACKS, reason))
@@ -111,7 +114,9 @@ def _attacked(
         findings = run_all(case, progress) if name == ALL else run(name, case)
     unread = unread_sidecar(release)
     if isinstance(findings, Findings):
-        return Findings(tuple(_remarked(finding, unread) for finding in findings), findings.not_run)
+        return Findings(
+            tuple(_remarked(finding, unread) for finding in findings), findings.refusals
+        )
     return _remarked(findings, unread)
 
 

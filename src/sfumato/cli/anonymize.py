@@ -20,7 +20,7 @@ from sfumato.cli.options import (
     option,
     topic,
 )
-from sfumato.cli.process import values_named
+from sfumato.cli.process import as_flag, values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import EndedEarly, ParameterError
 from sfumato.errors import option as parameter
@@ -371,7 +371,7 @@ def _report_result(
             "warnings": warnings,
             "columns": parameters["columns"],
             "risk": {"before": release.holder["risk"], "after": parameters["risk"]},
-            "advice": release.holder["advice"],
+            "advice": [advice.json(as_flag) for advice in anonymized.advice],
             "attacks": release.holder.get("attacks"),
         }
         typer.echo(dumps({**anonymized.figures, **holder}, ensure_ascii=False))
@@ -426,7 +426,7 @@ def _print_result(
     if anonymized.advice:
         console.print("\nWhat would cost less:")
         for advice in anonymized.advice:
-            console.print(printable(f"  {advice.sentence()}"), soft_wrap=True)
+            console.print(printable(f"  {advice.sentence(as_flag)}"), soft_wrap=True)
     if anonymized.unprotected:
         names = ", ".join(anonymized.unprotected)
         console.print(printable(f"Released without protection: {names}."), style="bold")

@@ -17,7 +17,7 @@ from sfumato.cli.options import (
     option,
     write_owners_page,
 )
-from sfumato.cli.process import values_named
+from sfumato.cli.process import as_flag, values_named
 from sfumato.report.progress import progress
 from sfumato.text import dumps
 
@@ -117,6 +117,7 @@ def attack(
         sfumato attack all safe.csv --original people.csv --schema people.toml --report found.html
         sfumato attack differencing people.csv --schema people.toml --epsilon 1
     """
+    from sfumato.attack.finding import Findings
     from sfumato.attack.inspection_pages import attack_page
     from sfumato.attack.options import attack_options
     from sfumato.attack.runner import attack as run_attack
@@ -162,7 +163,8 @@ def attack(
         report, lambda typed: attack_page(result, release, typed), overwrite=overwrite
     )
     if as_json:
-        typer.echo(dumps(result.json(), ensure_ascii=False))
+        figures = result.json(spelling=as_flag) if isinstance(result, Findings) else result.json()
+        typer.echo(dumps(figures, ensure_ascii=False))
     else:
         _print_result(result, report)
 
@@ -182,7 +184,7 @@ def _print_result(result: Finding | Findings, report: Path | None) -> None:
         for remark in finding.remarks:
             console.print(printable(f"  {remark}"), style="dim")
     if not isinstance(result, Finding):
-        for name, reason in result.not_run.items():
+        for name, reason in result.reasons(as_flag).items():
             console.print(printable(f"{name} did not run: {reason}"))
     console.print("For the owner: computed from rows of people.", style="dim")
     if report is not None:

@@ -113,7 +113,9 @@ def _confirm(said: str, *, yes: bool) -> None:
         typer.confirm(f"{said} Charge them?", abort=True, err=True)
         return
     raise ParameterError(
-        "explore_not_confirmed", f"{said} Nothing was charged. Give --yes to charge them."
+        "parameter_missing",
+        f"{said} Nothing was charged. Give --yes to charge them.",
+        parameter="yes",
     )
 
 

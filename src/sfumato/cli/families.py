@@ -150,6 +150,7 @@ def _answer(family: Family, given: dict[str, Any]) -> None:
         raise ParameterError(
             "parameter_missing",
             f"Say where to write the release with -o OUT, or only {family.explain[0]} it.",
+            parameter="out",
         )
     with open_vault(given.pop("vault")) as opened:
         if family.of_dataset:

@@ -87,7 +87,7 @@ def check_arguments(arguments: Sequence[str]) -> None:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             shown = argument.encode("utf-8", "backslashreplace").decode()
             raise ParameterError(
-                "argument_not_utf8",
+                "parameter_type_wrong",
                 f"Argument {number}, '{shown[:80]}', is not UTF-8. Rename the file that it names.",
             )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.table import Table
 
 from sfumato.attack.finding import percent
+from sfumato.cli.process import as_flag
 from sfumato.report.terminal import printable
 
 if TYPE_CHECKING:
@@ -37,6 +38,6 @@ def attack_table(findings: Findings) -> Table:
     for finding in findings.findings:
         rates = percent(finding.success.value), percent(finding.baseline.value)
         table.add_row(finding.attack, printable(finding.meaning), *rates)
-    for attack, reason in findings.not_run.items():
+    for attack, reason in findings.reasons(as_flag).items():
         table.add_row(attack, printable(f"did not run: {reason}"), "–", "–")
     return table

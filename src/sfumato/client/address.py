@@ -55,7 +55,7 @@ def read_address(url: object) -> Address:
         raise _wrong("it must end with the host, or with the path of the service")
     if found.scheme == "http" and not _is_loopback(host):
         raise ParameterError(
-            "url_invalid",
+            "address_malformed",
             f"Cannot send a token to {host!r} by http://: whoever is on the way could read it. Use "
             "https://, or a tunnel to 127.0.0.1.",
         )
@@ -73,6 +73,7 @@ def read_token(token: object) -> str:
             "parameter_type_wrong",
             "A token is a text that begins with sfu_, as 'sfumato token new' or the vault's owner "
             "gave it.",
+            parameter="token",
         )
     return text
 
@@ -103,7 +104,7 @@ def _is_loopback(host: str) -> bool:
 
 def _wrong(why: str) -> ParameterError:
     return ParameterError(
-        "url_invalid",
+        "address_malformed",
         f"Cannot connect to this address: {why}. Give it as 'sfumato serve' printed it, such as "
         "http://127.0.0.1:8321.",
     )

@@ -24,7 +24,7 @@ def call_remotely(
     operation = OPERATIONS[request]
     if "http" not in operation.doors:
         raise ParameterError(
-            "method_unknown",
+            "choice_unknown",
             f"Only a vault's own machine offers 'sfumato {operation.name}'. Run the command there.",
         )
     if operation.recorded:

@@ -144,6 +144,8 @@ def connect(
         raise ParameterError(
             "parameter_out_of_range",
             f"timeout must be from 0 to {_LONGEST} seconds, not {timeout:g}.",
+            parameter="timeout",
+            given=timeout,
         )
     trust = read_trust(certificates)
     vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))

@@ -63,7 +63,7 @@ def jsonable(value: object, name: str) -> Any:
         case list() | tuple() | set() | frozenset():
             return [jsonable(one, name) for one in value]
     raise ParameterError(
-        "job_request_invalid",
+        "request_malformed",
         f"{name} has a value of type {type(value).__name__}, which cannot be sent to a vault "
         "elsewhere. Give numbers, texts, dates, or lists of them.",
     )

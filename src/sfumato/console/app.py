@@ -374,7 +374,7 @@ def _wrong_method(
         return problem_json.not_found()
     allowed = ", ".join(sorted({*by_method, *(["HEAD"] if "GET" in by_method else [])}))
     headers = {"Allow": allowed}
-    return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
+    return RequestError(405, "choice_unknown", f"This path takes {allowed}.", headers=headers)
 
 
 def _redirect_to(path: str) -> Endpoint:

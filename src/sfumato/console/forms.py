@@ -176,7 +176,7 @@ def _unreadable() -> RequestError:
 
 _FIELD_OF = {
     "name_invalid": "name",
-    **dict.fromkeys(("principal_unknown_here", "move_to_self"), "to"),
+    **dict.fromkeys(("principal_unknown", "options_conflict"), "to"),
     **dict.fromkeys(
         ("budget_missing", "budget_changed", "budget_out_of_range", "budget_not_held"), "epsilon"
     ),

@@ -63,7 +63,7 @@ def check_free(folder: Path) -> None:
     path = folder / VAULT
     if path.exists():
         raise OutputError(
-            "vault_exists",
+            "output_exists",
             f"'{path}' already has a vault. Serve it with 'sfumato serve --vault "
             f"{path}', or choose another folder with --out.",
         )

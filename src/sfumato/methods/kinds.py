@@ -80,6 +80,7 @@ def kind_named(kinds: Mapping[str, Kind], name: object, title: str) -> Kind:
             "choice_unknown",
             f"There is no kind of {title} {quoted(str(name))}; "
             f"{suggestion(str(name), list(kinds))}",
+            parameter="kind",
         )
     return kinds[str(name)]
 

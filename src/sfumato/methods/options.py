@@ -22,6 +22,8 @@ def whole(value: object, name: str, *, least: int, most: int) -> int:
             "parameter_out_of_range",
             f"{name} must be a whole number from {least:,} to {most:,}, not "
             f"{arguments.shown(value)}.",
+            parameter=name,
+            given=arguments.shown(value),
         )
     return value
 
@@ -42,6 +44,9 @@ def several(value: object, name: str) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not all(isinstance(entry, str) for entry in names):
         raise ParameterError(
-            "parameter_type_wrong", f"{name} must be a list of names, not {arguments.shown(value)}."
+            "parameter_type_wrong",
+            f"{name} must be a list of names, not {arguments.shown(value)}.",
+            parameter=name,
+            given=arguments.shown(value),
         )
     return tuple(entry.strip() for entry in names)

@@ -74,7 +74,7 @@ def _read_schema(value: object, name: str) -> Schema | str:
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise ParameterError(
-            "schema_syntax",
+            "schema_malformed",
             "The schema must be written as GET datasets/{name} tells one: table, unit and columns, "
             "each with its name and kind.",
         ) from None
@@ -90,7 +90,9 @@ def _schema_to_send(declared: DeclaredSchema) -> dict[str, Any]:
 def _read_sets(value: object, name: str) -> tuple[tuple[str, ...], ...]:
     sets = [value] if isinstance(value, str) else value
     if not isinstance(sets, list | tuple):
-        raise ParameterError("parameter_type_wrong", f"{name} must be a list of columns.")
+        raise ParameterError(
+            "parameter_type_wrong", f"{name} must be a list of columns.", parameter=name
+        )
     return tuple(
         tuple(columns.split(",")) if isinstance(columns, str) else arguments.names(columns, name)
         for columns in sets

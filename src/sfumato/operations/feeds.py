@@ -337,7 +337,7 @@ def add_feed(context: Context, request: AddFeed) -> FeedRecord:
     if clash := options.keys() & (own_names | values.keys() | {"operator"}):
         name = min(clash)
         raise ParameterError(
-            "field_invalid",
+            "request_malformed",
             'The JSON object must hold only options of the family, such as {"kind": "histogram"}. '
             f"Give {quoted(name)} outside it.",
             parameter="asked",

@@ -118,7 +118,7 @@ def _read_object(value: object, name: str) -> Mapping[str, Any]:
             value = json.loads(value, parse_float=Decimal)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ParameterError(
-            "field_invalid",
+            "request_malformed",
             f'{name} must be one JSON object, such as {{"kind": "histogram"}}.',
             parameter=name,
         )
@@ -288,17 +288,17 @@ def read(
         if name not in infos:
             raise _wrong(
                 name[:60],
-                "field_unknown",
+                "option_unknown",
                 f"{quoted(name[:60])} is not known here; {suggestion(name[:60], infos)}",
             )
     checked = {}
     for name, info in infos.items():
         if name in values and not (values[name] is None and is_optional(info.type)):
             if remote and isinstance(values[name], str) and _names_file(info):
-                raise _wrong(name, "field_invalid", f"{name} must be an object, not a text.")
+                raise _wrong(name, "request_malformed", f"{name} must be an object, not a text.")
             checked[name] = _read_value(info, values[name], text=text)
         elif info.required:
-            raise _wrong(name, "field_missing", f"{quoted(name)} must be given.")
+            raise _wrong(name, "parameter_missing", f"{quoted(name)} must be given.")
     return request(**checked)
 
 
@@ -355,7 +355,7 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
     if place or (plain not in (*_KINDS, *FIELD_TYPES) and not is_word and ", got" in why):
         # One of several entries; what it holds may be about a person and is not shown.
         reason = reason.partition(", got")[0]
-        return "field_invalid", f"{info.name}{place} is not what it must be: {reason.lower()}."
+        return "request_malformed", f"{info.name}{place} is not what it must be: {reason.lower()}."
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
         return "parameter_type_wrong", f"{info.name} must be {allowed}, not {shown}."
@@ -363,7 +363,7 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
         return "parameter_out_of_range", f"{info.name} must be {_range(info.type)}, not {shown}."
     # A length, which msgspec says in words.
     allowed = reason.removeprefix("Expected ")
-    return "field_invalid", f"{info.name} must be {allowed}, not {shown}."
+    return "request_malformed", f"{info.name} must be {allowed}, not {shown}."
 
 
 def _range(kind: Any) -> str:

@@ -195,7 +195,7 @@ def submit_job(context: Context, request: SubmitJob) -> JobRecord:
     asked: dict[str, Any] = request.asked or {}
     if clash := _APART & asked.keys():
         raise ParameterError(
-            "field_invalid",
+            "request_malformed",
             'The JSON object must hold only options of the family, such as {"k": 5}. Give '
             f"{quoted(min(clash))} outside it.",
             parameter="asked",

@@ -150,7 +150,7 @@ class SavedRelease(Result):
     def print(self, *, as_json: bool) -> None:  # noqa: ARG002
         """Refuse to print files."""
         raise ParameterError(
-            "field_missing",
+            "parameter_missing",
             f"Give {option('out', metavar='FILE')}: a release is saved as a file.",
             parameter="out",
         )

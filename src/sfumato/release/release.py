@@ -484,7 +484,7 @@ class Release(Shown):
         """Let the engine that has the rows write them; the side-car appears with them."""
         if rows is None:
             raise OutputError(
-                "engine_cannot_create_tables",
+                "output_unwritable",
                 f"Cannot create the table {str(output.target)!r}: the rows of this release are in "
                 "memory, and no engine has them. Write to a file or a folder, such as OUT/.",
             )

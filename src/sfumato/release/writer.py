@@ -301,7 +301,7 @@ def _locked(folder: Path) -> Iterator[None]:
             free = acquire_lock(handle, seconds=PATIENCE_SECONDS)
         if not free:
             raise OutputError(
-                "output_busy",
+                "file_in_use",
                 f"Cannot write to '{folder}': another process is writing there. Try again.",
             )
         yield

@@ -197,7 +197,7 @@ class _Endpoint:
         allowed = ", ".join(sorted(self._methods))
         raise RequestError(
             405,
-            "method_unknown",
+            "choice_unknown",
             f"This path takes {allowed}, not {request.method[:20]}.",
             headers={"Allow": allowed},
         )
@@ -215,7 +215,7 @@ def _request_id(request: Request) -> str | None:
     ):
         raise RequestError(
             422,
-            "request_id_invalid",
+            "name_invalid",
             f"An Idempotency-Key must be one text of 1 to {_LONGEST_KEY} printable ASCII "
             "characters, or other characters as utf-8''gr%C3%B6%C3%9Fe. Make a new one for each "
             "new request.",

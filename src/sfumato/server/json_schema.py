@@ -61,7 +61,7 @@ def check(value: object, schema: Schema, place: str, code: str) -> Any:
 def plain(value: object) -> Any:
     """A value without decimals, which only some parameters take."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return check(value, {"type": "number"}, _SOME, "field_invalid")
+        return check(value, {"type": "number"}, _SOME, "request_malformed")
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, dict):
@@ -160,12 +160,12 @@ def _object(found: dict[str, object], schema: Schema, place: str, code: str) -> 
     known, others = schema.get("properties", {}), schema.get("additionalProperties", {})
     for name in schema.get("required", ()):
         if name not in found:
-            raise ParameterError("field_missing", f"{_inside(place, name)} must be given.")
+            raise ParameterError("parameter_missing", f"{_inside(place, name)} must be given.")
     values = {}
     for name, value in found.items():
         if name not in known and others is False:
             raise ParameterError(
-                "field_unknown",
+                "option_unknown",
                 f"{_inside(place, name)} is not known here; {suggestion(name[:60], known)}",
             )
         values[name] = check(value, known.get(name, others), _inside(place, name), code)

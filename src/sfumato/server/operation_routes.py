@@ -84,7 +84,7 @@ def answer(operation: Operation, call: Call) -> Reply:
     for name in path:
         if name in call.values:
             raise ParameterError(
-                "field_unknown",
+                "option_unknown",
                 f"{quoted(name)} stands in the path of this route and cannot be given again.",
                 parameter=name,
             )

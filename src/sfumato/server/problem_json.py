@@ -40,7 +40,7 @@ _BY_CODE = {
     # Told to owners, whose paths name these. A hidden feed is unknown like one that never was.
     **dict.fromkeys(
         (
-            *("principal_unknown", "principal_unknown_here", "token_unknown"),
+            *("principal_unknown", "principal_unknown", "token_unknown"),
             *(
                 "registry_unknown",
                 "program_unknown",

@@ -38,13 +38,15 @@ def read_query(form: Iterable[Input], raw: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ParameterError("field_invalid", f"{quoted(name)} is given twice. Give it once.")
+            raise ParameterError(
+                "request_malformed", f"{quoted(name)} is given twice. Give it once."
+            )
         found[name] = _read(value, kinds.get(name))
     if kinds or not found:
         return found
     name = next(iter(found))
     raise ParameterError(
-        "field_unknown", f"{quoted(name)} is not known here; nothing may stand behind the '?'."
+        "option_unknown", f"{quoted(name)} is not known here; nothing may stand behind the '?'."
     )
 
 

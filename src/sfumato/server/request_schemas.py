@@ -68,10 +68,10 @@ _WRITTEN: dict[str, dict[str, Any]] = {
     "program": SOURCE,
     "seconds": NUMBER,
     "postprocess": NAMES,
-    "threshold": {**NUMBER, "x-code": "parameter_not_number"},
+    "threshold": {**NUMBER, "x-code": "parameter_type_wrong"},
     "weights": {"type": "object", "additionalProperties": NUMBER},
     "workload": _RANGES,
-    **{name: {**NUMBER, "x-code": "parameter_not_number"} for name in ("epsilon", "rho", "delta")},
+    **{name: {**NUMBER, "x-code": "parameter_type_wrong"} for name in ("epsilon", "rho", "delta")},
 }
 """How fields are written whose type and word for help do not tell it."""
 _WORKLOADS = {"synthesize": _SETS}
@@ -104,7 +104,7 @@ def described(form: Iterable[Input]) -> dict[str, Any]:
 
 def checked(form: Iterable[Input], values: object) -> dict[str, Any]:
     """What a request says, as methods take it; refused where it does not fit its form."""
-    found: dict[str, Any] = check(values, described(form), "", "field_invalid")
+    found: dict[str, Any] = check(values, described(form), "", "request_malformed")
     return found
 
 

@@ -96,6 +96,7 @@ class Listening:
                 "parameter_missing",
                 "Say by which name others reach this server: "
                 f"{option('allow_host', 'data.example.org')}.",
+                parameter="allow_host",
             )
         return Setting(
             hosts=frozenset(_LOOPBACK).union(one.lower() for one in self.allow_hosts),
@@ -273,7 +274,10 @@ def _bound(listening: Listening) -> socket.socket:
     host, port = listening.host.strip("[]"), listening.port
     if not 0 <= port <= 65535:
         raise ParameterError(
-            "parameter_out_of_range", f"{option('port')} must be from 0 to 65535, not {port}."
+            "parameter_out_of_range",
+            f"{option('port')} must be from 0 to 65535, not {port}.",
+            parameter="port",
+            given=port,
         )
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(

@@ -44,6 +44,8 @@ class Limits:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"{option('reports_per_hour')} must be at least 1, not {self.reports_per_hour}.",
+                parameter="reports_per_hour",
+                given=self.reports_per_hour,
             )
 
     def among(self, processes: int) -> Limits:

@@ -347,7 +347,7 @@ async def _form(request: Request, seconds: float) -> dict[str, object]:
 def _method_unknown(ways: Mapping[str, Endpoint]) -> RequestError:
     allowed = ", ".join(sorted(ways))
     headers = {"Allow": allowed}
-    return RequestError(405, "method_unknown", f"This path takes {allowed}.", headers=headers)
+    return RequestError(405, "choice_unknown", f"This path takes {allowed}.", headers=headers)
 
 
 def _refused(error: SfumatoError) -> Response:

@@ -138,7 +138,7 @@ class WritingContract:
             for refused in (engine.check, lambda output: engine.write(tree, output)):
                 with pytest.raises(OutputError) as refusal:
                     refused(target)
-                assert refusal.value.code == "engine_cannot_create_tables"
+                assert refusal.value.code == "output_unwritable"
             return
         engine.write(tree, target)
         assert engine.run(everything(target.table)).to_pylist() == [{"a": 1}]

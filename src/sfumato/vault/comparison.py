@@ -125,7 +125,7 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
     names = arguments.names(job.asked.get(_ASKED, ()), _ASKED)
     if not 1 <= len(names) <= MOST_CANDIDATES:
         raise ParameterError(
-            "candidates_invalid",
+            "comparison_impossible",
             f"{len(names)} releases are named to be compared. Name 1 to {MOST_CANDIDATES} of them.",
         )
     candidates = {}
@@ -133,7 +133,7 @@ def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
         release = vault.releases.get(name, principal=job.principal)
         if release.dataset != job.dataset:
             raise ParameterError(
-                "candidates_invalid",
+                "comparison_impossible",
                 f"The release {quoted(name)} is of {quoted(release.dataset)}, not of "
                 f"{quoted(job.dataset)}. Compare releases of one data set.",
             )

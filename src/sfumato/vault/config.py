@@ -208,7 +208,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         if not filesystem.acquire_lock(handle, seconds=filesystem.PATIENCE_SECONDS):
             raise InternalError(
-                "vault_busy",
+                "file_in_use",
                 f"The vault '{folder}' is being changed by {filesystem.lock_holder(handle)} for "
                 f"more than {filesystem.PATIENCE_SECONDS:g} seconds. Nothing was changed. Wait "
                 "until it ends, or end it, and try again.",
@@ -446,9 +446,10 @@ def raise_snapshot(folder: Path, to: int | None = None) -> int:
         raised = current + 1 if to is None else to
         if raised < current:
             raise ParameterError(
-                "snapshot_lower",
+                "parameter_out_of_range",
                 f"The snapshot is {current} and cannot become {raised}: what was answered before "
                 f"would be given again. Give {current + 1} or more.",
+                parameter="snapshot",
             )
         if raised > current:
             path = folder / VAULT

@@ -90,7 +90,7 @@ def _check_all(config: Config) -> None:
     folder, head = config.folder, config.head
     if (folder / VAULT).exists():
         raise OutputError(
-            "vault_exists", f"'{folder}' already holds a vault. Choose another folder."
+            "output_exists", f"'{folder}' already holds a vault. Choose another folder."
         )
     database_path = folder / config.database
     database = database_path.parent.resolve() / database_path.name
@@ -110,7 +110,7 @@ def _check_all(config: Config) -> None:
     entries = 0 if _is_address(config) or not database.exists() else _entries(database)
     if entries not in (0, 1):
         raise OutputError(
-            "vault_exists",
+            "output_exists",
             f"'{database}' is in use, but '{folder}' has no {VAULT}. If it is a vault's ledger, "
             f"put its {VAULT} back; else choose another folder.",
         )

@@ -201,6 +201,7 @@ class DataStore:
                     "parameter_missing",
                     f"People in {quoted(name)} are asked what they agree to, so say what this is "
                     f"for: {option('purpose', allowed[0])}. Allowed: {listed}.",
+                    parameter="purpose",
                 )
             raise PolicyError(
                 "purpose_unknown",

@@ -356,6 +356,7 @@ def estimator_of(model: Model) -> _PrivateEstimator:
         raise ParameterError(
             "choice_unknown",
             f"A model of kind {model.kind!r} tells nothing of rows; estimators are of {listed}.",
+            parameter="model",
         )
     made: _PrivateEstimator = ESTIMATORS[model.kind]()
     made.model_, made.declared_ = model, None

@@ -177,7 +177,7 @@ class PrincipalRegistry:
             new_kind = person.kind if kind is None else kind_named(kind)
             if (new_kind is PrincipalKind.OWNER) != person.is_owner:
                 raise ParameterError(
-                    "principal_owner",
+                    "option_not_applicable",
                     f"{quoted(name)} cannot become an owner or cease to be one: owners have no "
                     "budgets of their own.",
                     parameter="kind",
@@ -352,7 +352,7 @@ def unknown_principal(name: str) -> PolicyError:
 def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
     """The error for an owner who would change a principal that does not exist."""
     return ParameterError(
-        "principal_unknown_here",
+        "principal_unknown",
         f"There is no principal {quoted(name)}; {suggestion(name, names)}",
         parameter="name",
     )
@@ -367,7 +367,7 @@ def _check_no_limits(*limits: object) -> None:
     """Refuse limits of an owner: they would be shown and not applied."""
     if any(limit is not None for limit in limits):
         raise ParameterError(
-            "principal_owner",
+            "option_not_applicable",
             "An owner may do everything, and draws on the budgets of the populations themselves.",
             hint=f"Leave out {option('epsilon')}, {option('min_epsilon')}, "
             f"{option('max_epsilon')} and {option('shapes')}, or add somebody of another "
@@ -438,7 +438,7 @@ class PopulationBudgets:
         moved = _amounts(positive(epsilon, "epsilon"), delta)
         if giver.name == taker.name:
             raise ParameterError(
-                "move_to_self",
+                "options_conflict",
                 f"{quoted(giver.name)} cannot move a budget to itself.",
                 parameter="to",
                 hint=f"Name another with {option('to')}.",
@@ -479,7 +479,7 @@ class PopulationBudgets:
             return record_of(replace(person, populations=others))
         if person.is_owner:
             raise ParameterError(
-                "principal_owner",
+                "option_not_applicable",
                 f"{quoted(person.name)} is an owner, who draws on the budgets of the populations "
                 "themselves.",
                 hint="Name a principal of another kind.",

@@ -367,6 +367,8 @@ class Private(Questions):
             raise ParameterError(
                 "parameter_type_wrong",
                 f"publication must be what plan(...) gave, not {arguments.shown(publication)}.",
+                parameter="publication",
+                given=arguments.shown(publication),
             )
         if publication.datasets != (self._dataset,):
             raise ParameterError(

@@ -335,6 +335,7 @@ class Registration:
                     f"{option('max_rows')} and {option('max_groups')} bound the rows of one "
                     "person, but the unit is the row. Name the column that tells people apart with "
                     f"{option('unit')}.",
+                    parameter="unit",
                 )
             return declared
         usual = None if isinstance(declared, Ties) or not declared.by_person else declared
@@ -349,6 +350,7 @@ class Registration:
                 "parameter_missing",
                 f"With the unit {quoted(self.unit or '')} say how many rows of one person are used "
                 f"at most: {option('max_rows', 10)}.",
+                parameter="max_rows",
             )
         column = declared.columns[0] if self.unit is None else self.unit
         return Entity(column, most, groups, declared.relation)
@@ -362,6 +364,7 @@ class Registration:
                 "parameter_missing",
                 f"The people of {quoted(population)} need a budget. Give it with "
                 f"{option('epsilon')}, for example {option('epsilon', 1)}.",
+                parameter="epsilon",
             )
         budget = Budget.for_epsilon_delta(
             epsilon=self.epsilon, delta=self.delta, maximum=config.max_epsilon

@@ -176,7 +176,7 @@ class Releases(Shown):
         """What a job gave, as the gatekeeper gave it to whom it was made for."""
         if job.family == ANONYMIZE:
             raise ParameterError(
-                "candidates_invalid",
+                "comparison_impossible",
                 "An anonymized release was paid for by no budget and is no answer. Take one of its "
                 "files.",
             )

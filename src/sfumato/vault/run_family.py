@@ -129,6 +129,8 @@ def _whole(value: object, name: str, least: int) -> int:
         raise ParameterError(
             "parameter_out_of_range",
             f"{name} must be a whole number of at least {least}, not {number}.",
+            parameter=name,
+            given=number,
         )
     return number
 
@@ -155,12 +157,15 @@ def _blocks(
         raise ParameterError(
             "parameter_out_of_range",
             f"There may be {MOST_BLOCKS:,} blocks at most, not {number:,}.",
+            parameter="blocks",
+            given=number,
         )
     if known is not None and number > known * repeats:
         raise ParameterError(
             "parameter_out_of_range",
             f"{number:,} blocks of {known:,} people, each in {repeats}, would leave some empty. "
             f"Give {option('blocks')} of at most {known * repeats:,}.",
+            parameter="blocks",
         )
     return number, notes
 
@@ -190,6 +195,8 @@ def _seconds(said: object) -> float:
             "parameter_out_of_range",
             f"One block may take from {float(_LEAST_SECONDS):g} to {_MOST_SECONDS} seconds, "
             f"not {float(seconds):g}.",
+            parameter="seconds",
+            given=float(seconds),
         )
     return float(seconds)
 
@@ -199,7 +206,7 @@ def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and blocks * seconds > MOST_TOGETHER:
         raise ParameterError(
-            "program_too_slow",
+            "problem_too_large",
             f"All blocks together may take {MOST_TOGETHER:,} seconds for who is not the owner, not "
             f"{blocks * seconds:,.0f}. Give fewer {option('blocks')}, or fewer {option('seconds')} "
             "for each.",

@@ -89,7 +89,7 @@ def taken(request_id: object) -> str | None:
         return None if text is None else str(text)
     start = text[: text.index("/") + 1]
     raise ParameterError(
-        "request_id_invalid",
+        "name_invalid",
         f"A request id may not begin with {start!r}: Sfumato makes those itself, for feeds and for "
         f"forms. Take another with {option('request')}.",
     )

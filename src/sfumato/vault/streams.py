@@ -297,7 +297,7 @@ def begin_stream(
     """Charge a stream as a whole and begin it in memory; only who holds the rows can step it."""
     if not isinstance(session, Session) or not asker_of((dataset,)).is_owner:
         raise ParameterError(
-            "stream_not_here",
+            "stream_invalid",
             "A stream is stepped by who holds the rows, where they are. Ask the owner for "
             "a continual feed.",
         )
@@ -537,7 +537,7 @@ class Stream(Shown):
         periods = self.whole.request.periods
         if periods is not None and number > periods:
             raise ParameterError(
-                "stream_over",
+                "allowance_exhausted",
                 f"The stream was paid for {periods:,} periods, and all are told. Begin another; "
                 "one without periods= never ends.",
             )

@@ -119,6 +119,7 @@ def _form_named(schema: Schema, wanted: str | None) -> str:
         raise ParameterError(
             "choice_unknown",
             f"Nothing can be made up as {quoted(wanted)}; {suggestion(wanted, [_TABLE, *FORMS])}",
+            parameter="form",
         )
     return wanted
 
@@ -186,6 +187,7 @@ def _method(method: str, sets: ColumnSets) -> str:
             "Method 'workload' measures sets of columns that are named. Name them with "
             f"{option('workload')} FILE, a set a line such as age,sex; or give "
             f"{option('target', metavar='COLUMN')}.",
+            parameter="workload",
         )
     return method
 

@@ -63,6 +63,7 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
             "parameter_missing",
             "The workload names no set of columns. Write one a line, such as age,sex; or leave out "
             f"{option('workload')}.",
+            parameter="workload",
         )
     for columns in sets:
         if not columns or len(set(columns)) < len(columns):

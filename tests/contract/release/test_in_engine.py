@@ -171,7 +171,7 @@ def test_never_over_the_source(database: str, home: Path, source: str) -> None:
 def test_a_view_is_not_replaced(postgres: Engine) -> None:
     with pytest.raises(OutputError) as refusal:
         postgres.write(everything(postgres.table), TableTarget("seen", "clinic"), overwrite=True)
-    assert refusal.value.code == "output_busy"
+    assert refusal.value.code == "file_in_use"
     with pytest.raises(OutputError) as refusal:
         postgres.write(everything(postgres.table), TableTarget("t", "nowhere"))
     assert refusal.value.code == "output_unwritable"
@@ -229,7 +229,7 @@ def test_a_released_table_is_known_by_what_lies_here(
 def test_only_a_release_is_replaced(database: str, postgres: Engine, home: Path) -> None:
     source = f"{database}#clinic.people"
     execute(postgres, "CREATE TABLE clinic.wages AS SELECT 1 AS pay")
-    for name, code in (("wages", "output_not_a_release"), ("people", "output_busy")):
+    for name, code in (("wages", "output_not_a_release"), ("people", "file_in_use")):
         with pytest.raises(OutputError) as refusal:
             postgres.check(TableTarget(name, "clinic"), overwrite=True)
         assert refusal.value.code == code

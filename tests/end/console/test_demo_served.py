@@ -26,7 +26,7 @@ def test_a_vault_that_is_there_is_not_touched(
 ) -> None:
     (tmp_path / VAULT).mkdir()
     assert run(["demo", "--serve", "--out", str(tmp_path), "--json"]) == 2
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "vault_exists"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "output_exists"
     assert [one.name for one in tmp_path.iterdir()] == [VAULT]
     assert len({password() for _ in range(100)}) == 100
 

@@ -128,7 +128,7 @@ def test_what_cannot_be_taken_is_listed_and_changes_nothing(gate: Asked) -> None
         {"person": "p1", "purpose": "care", "agreed": False, "time": "2999-01-01"},
     ]
     reply = gate.owner.ask("POST", "/v1/admin/consent/visits/changes", {"changes": changes})
-    assert (reply.status, reply.json["code"]) == (422, "consent_file_invalid")
+    assert (reply.status, reply.json["code"]) == (422, "file_malformed")
     assert "change 2" in reply.json["detail"]
     assert "change 3" in reply.json["detail"]
     assert gate.vault.consent().version == before

@@ -66,7 +66,7 @@ def test_feeds_by_owners_by_others_and_by_everybody(vault: Vault) -> None:
             assert code_of(hers.feeds.stop, "months") == "permission_missing"
             assert code_of(remote.feeds.add, "months", SQL, **SAID, epsilon="0.1") == "name_taken"
             said = {"epsilon": "0.1", "request_id": "feed/months/2024-03"}
-            assert code_of(hers.query, SQL, **said) == "request_id_invalid"
+            assert code_of(hers.query, SQL, **said) == "name_invalid"
             vault.people.add("eve", "public", operator="me")
             assert nobody.ask("GET", "/v1/feeds").json == {"feeds": []}
             assert nobody.ask("GET", "/v1/feeds/months.csv").status == 404

@@ -83,7 +83,7 @@ def test_an_idempotency_key_names_one_request_for_good(gate: Served) -> None:
     for wrong in ("k" * 10_000, "", "ä", "a\tb", "utf-8''%ff", "utf-8''%0a", "utf-8''%41"):
         assert code(gate.alice, "POST", "/v1/query", asked, Idempotency_Key=wrong) == (
             422,
-            "request_id_invalid",
+            "name_invalid",
         ), wrong
 
 
@@ -100,15 +100,15 @@ def test_numbers_are_exact_however_they_are_written(gate: Served) -> None:
 WRONG = {
     "0": "parameter_out_of_range",
     "-1": "parameter_out_of_range",
-    '"nan"': "parameter_not_number",
-    "true": "parameter_not_number",
-    "null": "parameter_not_number",
-    "[1]": "parameter_not_number",
+    '"nan"': "parameter_type_wrong",
+    "true": "parameter_type_wrong",
+    "null": "parameter_type_wrong",
+    "[1]": "parameter_type_wrong",
     "1e999": "parameter_out_of_range",
     "1e9999999": "parameter_out_of_range",
     "1e-12": "parameter_out_of_range",
     "51": "parameter_out_of_range",
-    '"' + "1" * 500 + '"': "parameter_not_number",
+    '"' + "1" * 500 + '"': "parameter_type_wrong",
 }
 
 
@@ -123,19 +123,19 @@ def test_a_wrong_epsilon_is_refused_by_the_same_code_as_elsewhere(
 
 def test_what_the_form_does_not_know_is_refused(gate: Served) -> None:
     for body, wanted in (
-        ({"sql": COUNT, "epsilom": 1}, "field_unknown"),
-        ({"epsilon": 1}, "field_missing"),
-        ({"sql": 7}, "field_invalid"),
-        ({"sql": "S" * 70_000}, "field_invalid"),
-        ({"sql": COUNT, "weights": [1]}, "field_invalid"),
-        ({"sql": COUNT, "principal": "owner"}, "field_unknown"),
-        ({"sql": COUNT, "request_id": "k"}, "field_unknown"),
+        ({"sql": COUNT, "epsilom": 1}, "option_unknown"),
+        ({"epsilon": 1}, "parameter_missing"),
+        ({"sql": 7}, "request_malformed"),
+        ({"sql": "S" * 70_000}, "request_malformed"),
+        ({"sql": COUNT, "weights": [1]}, "request_malformed"),
+        ({"sql": COUNT, "principal": "owner"}, "option_unknown"),
+        ({"sql": COUNT, "request_id": "k"}, "option_unknown"),
     ):
         assert code(gate.alice, "POST", "/v1/query", body) == (422, wanted), body
     for query in ("?epsilon=1&epsilon=2", "?sort=;drop", "?limit=-1", "?x", "?%ff=1"):
         status, _ = code(gate.alice, "GET", f"/v1/datasets{query}")
         assert status == 422, query
-    assert code(gate.alice, "POST", "/v1/query?dry=1", {"sql": COUNT}) == (422, "field_unknown")
+    assert code(gate.alice, "POST", "/v1/query?dry=1", {"sql": COUNT}) == (422, "option_unknown")
 
 
 def test_what_is_not_ones_own_does_not_exist(gate: Served) -> None:

@@ -129,7 +129,7 @@ def test_a_body_that_is_too_large_is_refused_by_its_length(gate: Served) -> None
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
     most = b'{"sql": "' + b"S" * (1024 * 1024 - 11) + b'"}'
     reply = gate.alice.ask("POST", "/v1/query", most, {"Content-Type": "application/json"})
-    assert reply.json["code"] == "field_invalid"
+    assert reply.json["code"] == "request_malformed"
 
 
 def test_lengths_that_lie_or_are_missing(gate: Served) -> None:

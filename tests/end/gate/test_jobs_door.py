@@ -155,9 +155,9 @@ def test_a_job_is_cancelled_and_what_cannot_be_done_is_no_job(gate: Served) -> N
     assert told.json["state"] in ("cancelled", "done")
     for status, code, body in (
         (422, "column_unknown", {"columns": ["nothing"]}),
-        (422, "field_invalid", {"workload": "/etc/passwd"}),
+        (422, "request_malformed", {"workload": "/etc/passwd"}),
         (422, "parameter_out_of_range", {"epsilon": 0}),
-        (422, "field_unknown", {"principal": "owner"}),
+        (422, "option_unknown", {"principal": "owner"}),
         (422, "plan_changed", {"plan": "f" * 64}),
     ):
         reply = gate.alice.ask("POST", "/v1/publish", {**HISTOGRAM, **body})

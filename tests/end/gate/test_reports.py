@@ -122,7 +122,7 @@ def test_what_is_no_round_is_not_found(gate: Served, asked: Round, method: str, 
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "OPTIONS", "POST"])
 def test_a_page_takes_no_other_method(gate: Served, asked: Round, method: str) -> None:
     reply = gate.nobody.ask(method, f"/survey/{asked.id}/results")
-    assert (reply.status, reply.json["code"]) == (405, "method_unknown")
+    assert (reply.status, reply.json["code"]) == (405, "choice_unknown")
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 

@@ -65,7 +65,7 @@ def test_by_default_every_sensitive_column_is_looked_at(schema: Schema) -> None:
         ({"l": 2, "diversity": "recursive"}, "options_conflict"),
         ({"l": 2, "diversity": "folk", "c": "2"}, "options_conflict"),
         ({"k": 0}, "parameter_out_of_range"),
-        ({"t": "much"}, "parameter_not_number"),
+        ({"t": "much"}, "parameter_type_wrong"),
     ],
 )
 def test_what_makes_no_sense_is_refused(schema: Schema, given: dict[str, Any], code: str) -> None:

@@ -49,7 +49,7 @@ def test_values_as_json_has_them(value: object, sent: object) -> None:
 def test_what_cannot_be_sent_is_refused(value: object) -> None:
     with pytest.raises(ParameterError) as refused:
         jsonable(value, "x")
-    assert refused.value.code == "job_request_invalid"
+    assert refused.value.code == "request_malformed"
 
 
 @pytest.mark.parametrize(

@@ -143,8 +143,8 @@ FIELDS = ("name", "epsilon", "max_epsilon", "to")
         ("name_taken", "name"),
         ("max_epsilon_wrong", "max_epsilon"),
         ("budget_out_of_range", "epsilon"),
-        ("principal_unknown_here", "to"),
-        ("parameter_not_number", ""),
+        ("principal_unknown", "to"),
+        ("parameter_type_wrong", ""),
         ("something_else", ""),
     ],
 )

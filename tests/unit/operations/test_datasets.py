@@ -71,7 +71,7 @@ def test_a_caller_of_a_server_names_no_schema_file(vault: Vault, tmp_path: Path)
             reply = client.ask("POST", "/v1/admin/datasets", {**body, "schema": wrong})
             assert (reply.status, reply.json["parameter"]) == (422, "schema")
         reply = client.ask("POST", "/v1/admin/datasets", {**body, "schema": {"table": "people"}})
-        assert (reply.status, reply.json["code"]) == (422, "schema_syntax")
+        assert (reply.status, reply.json["code"]) == (422, "schema_malformed")
         reply = client.ask("POST", "/v1/admin/datasets", {**body, "schema": schema})
         assert (reply.status, reply.json.get("dataset")) == (201, "people"), reply.json
         shown = client.ask("GET", "/v1/datasets/people").json

@@ -95,7 +95,7 @@ def test_what_an_owner_says(name: str, said: str, domain: Values | Bounds) -> No
     [
         ("weight", "5", "bounds_invalid"),
         ("weight", "", "bounds_invalid"),
-        ("weight", "low, high", "value_kind"),
+        ("weight", "low, high", "kind_mismatch"),
         ("grade", "5, 0", "bounds_invalid"),
         ("ward", "a, a", "domain_invalid"),
     ],
@@ -121,7 +121,7 @@ def test_an_owner_may_name_people_and_leave_columns_out() -> None:
 def test_no_file_is_written_over_unless_its_owner_says_so(path: str) -> None:
     assert code_of(begun().save, Path(path), overwrite=False) == "output_exists"
     told = code_of(begun().save, Path(path), overwrite=True)
-    assert told == ("output_busy" if path == "visits.csv" else "no error")
+    assert told == ("file_in_use" if path == "visits.csv" else "no error")
 
 
 def test_a_number_of_people_that_repeats_is_noticed() -> None:

@@ -353,7 +353,7 @@ def test_where_somebody_else_is_writing_nothing_is_written(
             KINDS[kind](folder, NEW, overwrite=True)
     finally:
         os.close(handle)
-    assert refusal.value.code == "output_busy"
+    assert refusal.value.code == "file_in_use"
     assert contents(folder) == before
     assert scratch(folder) == []
 

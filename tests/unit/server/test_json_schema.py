@@ -18,7 +18,7 @@ from sfumato.vault.families import FAMILIES
 
 
 def check(value: object, schema: dict[str, Any], place: str) -> Any:
-    return check_by(value, schema, place, "field_invalid")
+    return check_by(value, schema, place, "request_malformed")
 
 
 def refused(value: object, schema: dict[str, Any]) -> tuple[str, str]:
@@ -38,7 +38,7 @@ def test_numbers_come_as_methods_take_them() -> None:
 
 def test_what_does_not_fit_is_told_with_its_place_and_what_would() -> None:
     assert refused(True, {"type": "number"}) == (
-        "field_invalid",
+        "request_malformed",
         "'x' must be a number, not true.",
     )
     assert refused([1, "a"], {"type": "array", "items": {"type": "integer"}})[1] == (
@@ -56,13 +56,13 @@ def test_what_does_not_fit_is_told_with_its_place_and_what_would() -> None:
     )
     form = {"type": "object", "properties": {"age": {}}, "additionalProperties": False}
     assert refused({"agee": 1}, form) == (
-        "field_unknown",
+        "option_unknown",
         "'x'.agee is not known here; did you mean 'age'?",
     )
-    assert refused({}, {**form, "required": ["age"]})[0] == "field_missing"
+    assert refused({}, {**form, "required": ["age"]})[0] == "parameter_missing"
     assert (
-        refused(1, {"type": "string", "x-code": "parameter_not_number"})[0]
-        == "parameter_not_number"
+        refused(1, {"type": "string", "x-code": "parameter_type_wrong"})[0]
+        == "parameter_type_wrong"
     )
 
 

@@ -19,7 +19,7 @@ from sfumato.server.problem_json import (
 )
 
 STATUSES = {
-    errors.ParameterError("parameter_not_number", "m"): 422,
+    errors.ParameterError("parameter_type_wrong", "m"): 422,
     errors.QueryError("table_unknown", "m"): 422,
     errors.SchemaError("column_unknown", "m"): 422,
     errors.SourceError("source_unready", "m"): 503,

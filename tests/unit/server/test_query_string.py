@@ -27,4 +27,4 @@ def test_what_can_be_read_in_two_ways_is_refused(raw: bytes) -> None:
 def test_nothing_may_stand_there_where_nothing_is_read() -> None:
     with pytest.raises(ParameterError) as refusal:
         read_query((), b"token=sfu_x")
-    assert refusal.value.code == "field_unknown"
+    assert refusal.value.code == "option_unknown"

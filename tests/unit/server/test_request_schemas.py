@@ -28,7 +28,7 @@ def test_no_file_is_taken_by_its_name(name: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         checked(form, {"dataset": "people", "kind": "tree", "columns": ["age"],
                        "workload": "/etc/passwd", "threshold": 3})  # fmt: skip
-    assert refusal.value.code in {"field_invalid", "field_unknown"}
+    assert refusal.value.code in {"request_malformed", "option_unknown"}
 
 
 def test_every_family_has_a_form_with_words_for_people() -> None:

@@ -42,7 +42,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     ("name_taken", [{"name": "visits"}, {"name": "VISITS"}, {"name": "regions"}]),
     ("name_invalid", [{"name": "a b"}, {"population": "a/b"}]),
     ("file_unreadable", [{"schema": Path("nowhere.toml")}]),
-    ("schema_syntax", [{"schema": Path("visits.csv")}]),
+    ("schema_malformed", [{"schema": Path("visits.csv")}]),
     ("source_missing", [{"source": "nowhere.csv"}]),
     ("format_unknown", [{"source": "t.toml"}]),
     ("address_malformed", [{"source": "duckdb:///x"}]),
@@ -59,7 +59,7 @@ REFUSED: list[tuple[str, list[dict[str, Any]]]] = [
     ("parameter_missing", [{"epsilon": None}]),
     ("parameter_out_of_range", [{"epsilon": "0"}]),
     ("parameter_out_of_range", [{"epsilon": "51"}]),
-    ("parameter_not_number", [{"epsilon": "many"}]),
+    ("parameter_type_wrong", [{"epsilon": "many"}]),
     ("parameter_out_of_range", [{"delta": "1"}]),
     (
         "budget_changed",

@@ -87,24 +87,24 @@ ANONYMIZE = ("anonymize", "people.csv", "--schema", "people.toml", "--k", "2", "
 
 @pytest.mark.parametrize("name", NAMES)
 def test_anonymize_does_not_write_over_what_it_reads(name: str) -> None:
-    assert run(*ANONYMIZE, "-o", NAMES[name]("people.csv", ".csv")) == "output_busy"
+    assert run(*ANONYMIZE, "-o", NAMES[name]("people.csv", ".csv")) == "file_in_use"
 
 
 @pytest.mark.parametrize("target", ["people.csv", "people.toml", "cities.csv"])
 def test_a_report_does_not_replace_a_file_in_use(target: str) -> None:
-    assert run(*ANONYMIZE, "-o", "out.csv", "--report", target) == "output_busy"
+    assert run(*ANONYMIZE, "-o", "out.csv", "--report", target) == "file_in_use"
 
 
 def test_a_side_car_does_not_replace_a_file_in_use() -> None:
     shutil.copy("people.toml", "out.csv.json")
     words = [one if one != "people.toml" else "out.csv.json" for one in ANONYMIZE]
-    assert run(*words, "-o", "out.csv") == "output_busy"
+    assert run(*words, "-o", "out.csv") == "file_in_use"
 
 
 def test_a_population_is_in_use_too() -> None:
     shutil.copy("people.csv", "all.csv")
     words = (*ANONYMIZE, "--population", "all.csv", "-o", "all.csv")
-    assert run(*words) == "output_busy"
+    assert run(*words) == "file_in_use"
 
 
 def test_a_folder_is_not_replaced_with_what_is_read_from_it() -> None:
@@ -114,9 +114,9 @@ def test_a_folder_is_not_replaced_with_what_is_read_from_it() -> None:
     Path("release/release.json").write_text("{}")
     read = ("anonymize", "release/people.csv", "--schema", "release/people.toml", "--l", "2")
     words = (*read, "--algorithm", "anatomy", "--overwrite")
-    assert run(*words, "-o", "release") == "output_busy"
+    assert run(*words, "-o", "release") == "file_in_use"
     Path("again").symlink_to("release")
-    assert run(*words, "-o", "again") == "output_busy"
+    assert run(*words, "-o", "again") == "file_in_use"
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_nothing_is_added_to_what_is_read(source: str, target: str) -> None:
     several = target in ("out", "2025")  # of two tables
     asked = ("--l", "2", "--algorithm", "anatomy") if several else ("--k", "2", "--overwrite")
     words = ("anonymize", source, "--schema", "people.toml", *asked)
-    assert run(*words, "-o", f"parts/{target}") == "output_busy"
+    assert run(*words, "-o", f"parts/{target}") == "file_in_use"
 
 
 @pytest.mark.usefixtures("parts")
@@ -153,7 +153,7 @@ def test_beside_what_a_pattern_reads() -> None:
     for target in ("parts/a2.parquet", "parts/a3.parquet/"):
         with pytest.raises(OutputError) as refused:
             release.save(target)
-        assert refused.value.code == "output_busy"
+        assert refused.value.code == "file_in_use"
     listed = sf.read(["parts/a1.parquet", "other"], "people.toml").anonymize(sf.KAnonymity(2))
     with pytest.raises(OutputError):
         listed.save("other/b.parquet")
@@ -168,15 +168,15 @@ def test_nothing_is_added_to_what_a_vault_reads(source: str) -> None:
     add("visits", source, epsilon="2")
     publish = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
     for target in ("parts/new", "parts/b.parquet"):
-        assert run(*publish, "--vault", "clinic", "-o", target) == "output_busy"
-        assert run(*ANONYMIZE, "-o", f"{target.removesuffix('.parquet')}/") == "output_busy"
-    assert run(*ANONYMIZE, "-o", "parts/b.parquet") == "output_busy"
+        assert run(*publish, "--vault", "clinic", "-o", target) == "file_in_use"
+        assert run(*ANONYMIZE, "-o", f"{target.removesuffix('.parquet')}/") == "file_in_use"
+    assert run(*ANONYMIZE, "-o", "parts/b.parquet") == "file_in_use"
 
 
 @pytest.mark.parametrize("target", ["people.csv", "people.toml"])
 def test_inspect_does_not_write_over_what_it_reads(target: str) -> None:
     words = ("inspect", "people.csv", "--schema", "people.toml", "--overwrite")
-    assert run(*words, "--write", target) == "output_busy"
+    assert run(*words, "--write", target) == "file_in_use"
 
 
 @pytest.fixture
@@ -207,17 +207,17 @@ def test_nobody_writes_over_a_vault_or_its_sources(target: str) -> None:
         target = str(next(Path("clinic/answers").iterdir()))
     asked = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
     publish = (*asked, "--vault", "clinic", "--overwrite")
-    assert run(*publish, "-o", "out.csv", "--report", target) == "output_busy"
-    assert run(*ANONYMIZE, "-o", "out.csv", "--report", target) == "output_busy"
+    assert run(*publish, "-o", "out.csv", "--report", target) == "file_in_use"
+    assert run(*ANONYMIZE, "-o", "out.csv", "--report", target) == "file_in_use"
     inspect = ("inspect", "people.csv", "--overwrite", "--write", target)
-    assert run(*inspect) == "output_busy"
+    assert run(*inspect) == "file_in_use"
 
 
 @pytest.mark.usefixtures("vault")
 def test_what_cannot_be_looked_into_hides_no_vault_beside_it() -> None:
     Path("aimless").symlink_to("aimless")
     inspect = ("inspect", "people.csv", "--overwrite", "--write", "visits.parquet")
-    assert run(*inspect) == "output_busy"
+    assert run(*inspect) == "file_in_use"
 
 
 @pytest.mark.usefixtures("vault")
@@ -225,7 +225,7 @@ def test_what_cannot_be_looked_into_hides_no_vault_beside_it() -> None:
 def test_publish_does_not_write_over_a_registered_source(name: str) -> None:
     publish = ("publish", "histogram", "visits", "--columns", "agreed", "--epsilon", "0.1")
     target = NAMES[name]("visits.parquet", ".parquet")
-    assert run(*publish, "--vault", "clinic", "--overwrite", "-o", target) == "output_busy"
+    assert run(*publish, "--vault", "clinic", "--overwrite", "-o", target) == "file_in_use"
 
 
 @pytest.mark.usefixtures("vault")
@@ -234,7 +234,7 @@ def test_the_demo_does_not_write_over_a_registered_source() -> None:
     text = (VAULT / "vault.toml").read_text()
     (VAULT / "vault.toml").write_text(text.replace("visits.parquet", "town.parquet"))
     Path("index.html").write_text('<meta name="generator" content="Sfumato demo">')
-    assert run("demo", "--out", ".") == "output_busy"
+    assert run("demo", "--out", ".") == "file_in_use"
 
 
 @pytest.mark.usefixtures("vault")
@@ -255,7 +255,7 @@ def test_python_does_not_either() -> None:
         for act in (made.save, made.report):
             with pytest.raises(OutputError) as caught:
                 act(target, overwrite=True)
-            assert caught.value.code == "output_busy"
+            assert caught.value.code == "file_in_use"
     with pytest.raises(OutputError):
         save_schema(table, Path("people.toml"), overwrite=True)
     assert contents() == before

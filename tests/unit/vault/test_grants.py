@@ -62,7 +62,7 @@ def test_a_budget_is_given_raised_and_lowered(people: PrincipalRegistry, ledger:
         code_of(people.lower, "alice", epsilon="0.3", delta="1e-9", **BY) == "budget_out_of_range"
     )
     assert code_of(people.lower, "carl", epsilon=0, **BY) == "budget_not_held"
-    assert code_of(people.lower, "nobody", epsilon=0, **BY) == "principal_unknown_here"
+    assert code_of(people.lower, "nobody", epsilon=0, **BY) == "principal_unknown"
     entries = [entry.body for entry in ledger.entries()]
     assert sum('"kind":"limit"' in body and '"operator":"ann"' in body for body in entries) == 3
     ledger.verify()
@@ -94,11 +94,11 @@ def test_what_was_spent_stays_spent(people: PrincipalRegistry, ledger: Ledger) -
 def test_R41_transfers_that_are_none(people: PrincipalRegistry, ledger: Ledger) -> None:
     before = ledger.verify()
     refused = [
-        ("move_to_self", ("alice", "alice", {"epsilon": "0.1"})),
+        ("options_conflict", ("alice", "alice", {"epsilon": "0.1"})),
         ("parameter_out_of_range", ("alice", "bob", {"epsilon": "-0.1"})),
         ("budget_out_of_range", ("alice", "bob", {"epsilon": "1.1"})),
         ("budget_not_held", ("carl", "bob", {"epsilon": "0.1"})),
-        ("principal_unknown_here", ("alice", "nobody", {"epsilon": "0.1"})),
+        ("principal_unknown", ("alice", "nobody", {"epsilon": "0.1"})),
         ("account_elsewhere", ("alice", "owner", {"epsilon": "0.1"})),
         ("parameter_out_of_range", ("alice", "bob", {"epsilon": "0.1", "delta": "-1"})),
         ("population_unknown", ("alice", "bob", {"epsilon": "0.1", "population": "x"})),

@@ -49,7 +49,7 @@ def test_a_vault_is_a_private_folder_with_its_head_outside() -> None:
 
 def test_a_vault_is_made_once() -> None:
     create(CLINIC)
-    assert code_of(create, folder=CLINIC) == "vault_exists"
+    assert code_of(create, folder=CLINIC) == "output_exists"
     assert code_of(create, folder=Path("other"), head=Path("clinic.head")) == "ledger_taken"
     assert code_of(create, folder=Path("inside"), head=Path("inside/head")) == "head_unreadable"
     assert code_of(create, folder=Path("visits.csv/deep")) == "output_unwritable"
@@ -114,7 +114,7 @@ def test_the_unit_comes_from_the_schema_unless_given(given: dict[str, Any], unit
         ({"epsilon": None}, "parameter_missing"),
         ({"epsilon": "0"}, "parameter_out_of_range"),
         ({"epsilon": "51"}, "parameter_out_of_range"),
-        ({"epsilon": "many"}, "parameter_not_number"),
+        ({"epsilon": "many"}, "parameter_type_wrong"),
         ({"delta": "1"}, "parameter_out_of_range"),
         ({"name": "visits; DROP"}, "name_invalid"),
         ({"population": "a/b"}, "name_invalid"),

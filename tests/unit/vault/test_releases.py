@@ -220,7 +220,7 @@ def test_a_release_is_saved_by_its_ending_and_never_over_what_is_in_use(vault: s
         assert code_of(kept.save, f"out.{ending}") == "output_exists"
     assert kept.save("out.csv") == [Path("out.csv"), Path("out.csv.json")]
     sources = Path("visits.csv").read_bytes()
-    assert code_of(kept.save, "visits.csv", overwrite=True) == "output_busy"
+    assert code_of(kept.save, "visits.csv", overwrite=True) == "file_in_use"
     assert Path("visits.csv").read_bytes() == sources
 
 
@@ -283,7 +283,7 @@ def test_an_owner_anonymizes_and_what_is_theirs_alone_stays(vault: sf.Vault) -> 
         assert b"fingerprint" not in kept.file(name).content or b'"fingerprint": ""' in (
             kept.file(name).content
         )
-    assert code_of(kept.answer) == "candidates_invalid"
+    assert code_of(kept.answer) == "comparison_impossible"
     vault.releases.open_to(release, "public", operator="me")
     assert (
         vault.releases.get(release, principal="eve")
@@ -298,7 +298,7 @@ def test_an_owner_anonymizes_and_what_is_theirs_alone_stays(vault: sf.Vault) -> 
 def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
     refused: list[tuple[str, dict[str, Any]]] = [
         ("option_unknown", {"kk": 5}),
-        ("job_request_invalid", {"k": 5, "population": "people.csv"}),
+        ("request_malformed", {"k": 5, "population": "people.csv"}),
         ("role_invalid", {"dataset": "visits", "l": 2}),
         ("choice_unknown", {"k": 5, "algorithm": "nothing"}),
         ("options_conflict", {"k": 5, "l": 2, "diversity": "recursive"}),
@@ -308,7 +308,7 @@ def test_wishes_that_cannot_be_met_are_refused_at_once(vault: sf.Vault) -> None:
         ("choice_unknown", {"k": 5, "cost": "nothing"}),
         ("weights_invalid", {"k": 5, "weights": {"ill": 1}}),
         ("weights_invalid", {"k": 5, "weights": {"lon": -1}}),
-        ("requirement_malformed", {"k": 5, "require": "nothing"}),
+        ("parameter_type_wrong", {"k": 5, "require": "nothing"}),
         ("options_conflict", {"k": 5, "attacks": False, "publish_findings": True}),
     ]
     for code, wishes in refused:

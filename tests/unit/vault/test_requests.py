@@ -10,7 +10,7 @@ from sfumato.vault.session import OwnRequest, taken
 
 @pytest.mark.parametrize("start", ["feed/", "console/"])
 def test_what_sfumato_makes_itself_is_taken_from_nobody_else(start: str) -> None:
-    assert code_of(taken, f"{start}x") == "request_id_invalid"
+    assert code_of(taken, f"{start}x") == "name_invalid"
     found = taken(OwnRequest(f"{start}x"))
     assert (found, type(found)) == (f"{start}x", str)
 

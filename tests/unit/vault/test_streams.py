@@ -49,7 +49,7 @@ def test_the_whole_is_charged_before_the_first_step_and_nothing_after(private: s
         first.step(came, bounded=True)
     assert code_of(private.stream, "tree", periods=4, epsilon="1.5") == "budget_exhausted"
     assert [one.number for one in first.told] == [1, 2, 3, 4]
-    assert code_of(first.step, 1, bounded=True) == "stream_over"
+    assert code_of(first.step, 1, bounded=True) == "allowance_exhausted"
     assert "Person level" in first.guarantee.statement
     assert "4 steps told" in repr(first)
 

@@ -248,7 +248,7 @@ def test_constraints_hold_and_what_they_exclude_cannot_be_given() -> None:
     assert not any(women["smoker"].to_pylist())
     with pytest.raises(ParameterError) as refused:
         made.model.draw(5, given={"sex": "F", "smoker": True})
-    assert refused.value.code == "given_impossible"
+    assert refused.value.code == "value_outside_domain"
 
 
 def test_plans_tell_when_columns_alone_are_as_good(private: sf.Private) -> None:

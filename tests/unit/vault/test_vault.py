@@ -252,7 +252,7 @@ def units(epsilon: int) -> Any:
         ("SELECT note, COUNT(*) FROM visits GROUP BY note", "parameter_missing"),
         ("SELECT * FROM visits", "column_not_aggregated"),
         ("SELECT COUNT(*) FROM nowhere", "table_unknown"),
-        ("DROP TABLE visits", "sql_not_one_select"),
+        ("DROP TABLE visits", "question_not_supported"),
     ],
 )
 def test_F9_what_is_not_declared_is_refused_and_costs_nothing(

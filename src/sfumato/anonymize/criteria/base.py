@@ -136,5 +136,7 @@ def whole_number(value: object, name: str) -> int:
         raise ParameterError(
             "parameter_out_of_range",
             f"{name} must be a whole number of at least 1, not {arguments.shown(value)}.",
+            parameter=name,
+            given=arguments.shown(value),
         )
     return value

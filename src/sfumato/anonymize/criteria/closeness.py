@@ -88,12 +88,14 @@ class TCloseness(Closeness):
                 "parameter_out_of_range",
                 f"t must be between 0 and 1, but {arguments.shown(self.t)} was given: "
                 f"{percent} % is written {decimal_of(Fraction(percent) / 100)} or '{percent}%'.",
+                parameter="t",
             )
         if self.distance not in get_args(Distance):
             raise ParameterError(
                 "choice_unknown",
                 f"Distance {arguments.shown(self.distance)} is not known; take one of "
                 f"{', '.join(get_args(Distance))}.",
+                parameter="distance",
             )
 
     def holds(self, classes: Classes) -> BoolArray:

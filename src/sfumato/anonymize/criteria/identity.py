@@ -198,6 +198,7 @@ class DeltaPresence(Criterion):
                 "parameter_out_of_range",
                 f"Presence must lie between two shares of at most 1, the lower first, not "
                 f"{self.minimum} and {self.maximum}.",
+                parameter="presence",
             )
 
     @property

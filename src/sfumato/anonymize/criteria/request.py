@@ -120,5 +120,7 @@ def _presence(shares: str | tuple[Number, Number]) -> DeltaPresence:
         raise ParameterError(
             "parameter_type_wrong",
             f"Presence must be two shares such as 0,0.5, not {arguments.shown(shares)}.",
+            parameter="presence",
+            given=arguments.shown(shares),
         )
     return DeltaPresence(*ends)

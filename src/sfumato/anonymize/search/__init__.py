@@ -82,6 +82,7 @@ def run(
         raise ParameterError(
             "choice_unknown",
             f"Algorithm {algorithm!r} is not known; take one of {', '.join(SEARCHES)}.",
+            parameter="algorithm",
         )
     require_weighted([column.name for column in problem.quasi], weights)
     member = SEARCHES[algorithm]

@@ -104,9 +104,10 @@ class SearchProgress:
         if self.interrupted:
             return KeyboardInterrupt()
         return ParameterError(
-            "limit_seconds_too_short",
+            "parameter_out_of_range",
             f"Algorithm {algorithm!r} found no release within {self.limit_seconds} seconds. Allow "
             "more time, or ask for less.",
+            parameter="algorithm",
         )
 
 

@@ -42,6 +42,8 @@ def answer(
         raise ParameterError(
             "choice_unknown",
             f"Labels are public or tight, not {arguments.shown(labels)}. Take one of them.",
+            parameter="labels",
+            given=arguments.shown(labels),
         )
     question = parse(sql, schema)
     table = ReleasedTable.of(released, schema, question.where, question.measure, starred)

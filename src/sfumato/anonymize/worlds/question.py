@@ -159,7 +159,7 @@ def _constant(tree: exp.Expr, column: Column) -> Any:
         return from_text(literal.name, column.kind)
     except (SchemaError, InvalidOperation):
         raise QueryError(
-            "value_kind",
+            "kind_mismatch",
             f"A constant that column {column.name!r} is compared with is no {column.kind}. Write "
             "it as the column's values are written.",
         ) from None

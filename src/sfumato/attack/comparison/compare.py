@@ -87,6 +87,7 @@ def compare(
         raise ParameterError(
             "parameter_type_wrong",
             "original must be a table or a path, not None. Give the original.",
+            parameter="original",
         )
     beside = {"known": source_of(known), "control": source_of(control)}
     made_up = arguments.names(synthetic, "synthetic", "candidates") if synthetic else ()
@@ -196,10 +197,12 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
             "parameter_type_wrong",
             "candidates must be a list of releases, tables or paths, such as [a, b], not "
             f"{arguments.shown(candidates)}.",
+            parameter="candidates",
+            given=arguments.shown(candidates),
         )
     if not pairs:
         raise ParameterError(
-            "candidates_invalid", "Nothing is compared. Name at least one release."
+            "comparison_impossible", "Nothing is compared. Name at least one release."
         )
     names: list[str] = []
     for name, _ in pairs:
@@ -210,7 +213,9 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
         held = source if isinstance(source, Release) else source_of(source)
         if held is None:
             raise ParameterError(
-                "parameter_type_wrong", f"{name} must be a release, a table or a path, not None."
+                "parameter_type_wrong",
+                f"{name} must be a release, a table or a path, not None.",
+                parameter=name,
             )
         sources.append((name, held))
     return sources
@@ -226,6 +231,7 @@ def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[
                 "parameter_out_of_range",
                 f"{option('synthetic', True)} names {quoted(asked)}, which is none of the "
                 "candidates; " + suggestion(asked, [name for name, _ in named]),
+                parameter="synthetic",
             )
         synthetic_names |= {*mine}
     return synthetic_names
@@ -381,11 +387,11 @@ class ComparedOriginal:
             on_counts = [name for name in names if ATTACKS[name].on_counts]
             findings = run_all(case, progress, names=on_counts)
             silent = dict.fromkeys([name for name in names if name not in on_counts], _NO_ROWS)
-            return Findings(findings.findings, {**silent, **findings.not_run})
+            return Findings(findings.findings, {**silent, **findings.refusals})
         if any(asked_of(entry.rows.provenance, column.name) for column in case.sensitive):
             return run_all(case, progress, names=names)
         findings = run_all(case, progress, names=[name for name in names if name != MINIMALITY])
-        return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.not_run})
+        return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.refusals})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
         """What classes of rows reach; rows that are nobody's have none."""

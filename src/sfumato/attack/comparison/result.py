@@ -20,7 +20,7 @@ from sfumato import arguments
 from sfumato.attack.finding import percent
 from sfumato.attack.registry import ATTACKS
 from sfumato.data.schema.names import count
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, as_field
 from sfumato.filesystem import check_target, whole
 from sfumato.report.display import Card, CardTable, Pictures, Shown
 
@@ -141,7 +141,7 @@ class Candidate:
                 "interval": [exposure.low, exposure.high],
             },
             "risk": {finding.attack: finding.json(examples=False) for finding in self.findings},
-            "not_run": dict(self.findings.not_run),
+            "not_run": self.findings.reasons(as_field),
             "utility": {**({} if utility is None else utility.json()), **self.figures},
             "remarks": list(self.remarks),
         }

@@ -93,7 +93,9 @@ def _arguments(fields: Mapping[str, str]) -> dict[str, Any]:
     if fields["blocks"]:
         if not (fields["blocks"].isascii() and fields["blocks"].isdigit()):
             raise ParameterError(
-                "parameter_out_of_range", "blocks must be a whole number of at least 2."
+                "parameter_out_of_range",
+                "blocks must be a whole number of at least 2.",
+                parameter="blocks",
             )
         arguments["blocks"] = int(fields["blocks"][:9])
     return arguments

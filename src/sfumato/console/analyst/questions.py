@@ -193,7 +193,7 @@ def _prepare(visit: Visit, question: Mapping[str, str]) -> tuple[Questions, Plan
     if len(question["sql"]) > LONGEST_SQL:
         raise RequestError(
             422,
-            "field_invalid",
+            "request_malformed",
             f"A question may have at most {LONGEST_SQL:,} characters. Shorten it or split it.",
         )
     purpose = question["purpose"] or None
@@ -206,7 +206,7 @@ def _request_id(visit: Visit) -> str:
     request = visit.text("request")
     if not 1 <= len(request) <= LONGEST_ID or not set(request) <= _ID_LETTERS:
         raise RequestError(
-            422, "request_id_invalid", "This form is incomplete. Load the page of questions again."
+            422, "name_invalid", "This form is incomplete. Load the page of questions again."
         )
     return request
 

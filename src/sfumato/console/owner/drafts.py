@@ -213,7 +213,7 @@ def store_upload(file: IO[bytes], file_name: str, folder: Path) -> Path:
     ending = PurePosixPath(file_name.lower()).suffix
     if ending not in ENDINGS:
         raise ParameterError(
-            "upload_invalid",
+            "request_malformed",
             f"A file must end in {', '.join(ENDINGS)} and must not be compressed. Save the table "
             "in one of these formats.",
         )
@@ -241,7 +241,7 @@ def _copy(file: IO[bytes], stored: IO[bytes]) -> None:
             )
         stored.write(block)
     if not byte_count:
-        raise ParameterError("upload_invalid", "The file is empty. Choose a file with a table.")
+        raise ParameterError("request_malformed", "The file is empty. Choose a file with a table.")
 
 
 def _check_text(path: Path) -> None:
@@ -250,7 +250,7 @@ def _check_text(path: Path) -> None:
         header = stream.readline(_LONGEST_HEADER)
     if header.startswith((*_COMPRESSED, _PARQUET)):
         raise ParameterError(
-            "upload_invalid",
+            "request_malformed",
             "The file is compressed, or its content does not match its ending. Send it "
             "uncompressed and with the right ending.",
         )
@@ -268,7 +268,7 @@ def _check_parquet(path: Path) -> None:
         index = pq.read_metadata(path)
     except (pa.ArrowException, OSError, MemoryError):
         raise ParameterError(
-            "upload_invalid",
+            "request_malformed",
             "The file is not Parquet, or it is damaged. Save it again and send that.",
         ) from None
     if index.num_columns > MOST_COLUMNS:
@@ -277,7 +277,7 @@ def _check_parquet(path: Path) -> None:
     unpacked_bytes = sum(group.total_byte_size for group in groups)
     if index.num_rows > _MOST_ROWS or not 0 <= unpacked_bytes <= _MOST_UNPACKED_BYTES:
         raise ParameterError(
-            "upload_invalid",
+            "request_malformed",
             f"The file unpacks to {index.num_rows:,} rows and {unpacked_bytes:,} bytes; the limits "
             f"are {_MOST_ROWS:,} rows and {_MOST_UNPACKED_BYTES:,} bytes. Send a part of it, or "
             "add it from the server's data folder.",
@@ -286,6 +286,6 @@ def _check_parquet(path: Path) -> None:
 
 def _too_wide() -> ParameterError:
     return ParameterError(
-        "upload_invalid",
+        "request_malformed",
         f"The table has more than {MOST_COLUMNS:,} columns. Send only the columns that you need.",
     )

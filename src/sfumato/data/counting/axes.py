@@ -227,7 +227,7 @@ def declared(column: Column) -> Axis:
             if (points := bounds.size or 0) <= most:
                 return Grid(column.name, column.kind, bounds, column.nullable)
             raise SchemaError(
-                "domain_too_large",
+                "problem_too_large",
                 f"Column {column.name!r} has {points:,} declared points; at most {most:,} can be "
                 "numbered.",
                 hint="Declare narrower bounds or a coarser step.",

@@ -171,6 +171,7 @@ def count(
                 "parameter_missing",
                 "Counting by person needs a secret salt and cannot be weighted.",
                 hint="Give salt=... and no weight.",
+                parameter="salt",
             )
         rows = _bounded(rows, unit, keys, salt)
     elif weight is not None:

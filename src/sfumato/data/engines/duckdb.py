@@ -407,7 +407,7 @@ def _interruptible(cursor: duckdb.DuckDBPyConnection, work: Callable[[], R]) -> 
 def _no_tables(target: TableTarget) -> OutputError:
     """The refusal to create a table: a DuckDB file that is written to locks all readers out."""
     return OutputError(
-        "engine_cannot_create_tables",
+        "output_unwritable",
         f"Cannot create the table {str(target)!r}: DuckDB only reads its file here.",
         hint=(
             "Write to a folder, such as OUT/, and load that: CREATE TABLE name AS FROM "

@@ -497,7 +497,7 @@ def attached(engine: DuckDB, url: str) -> exp.Table:
     with file.open() as stream:
         if stream.read(12)[8:] != b"DUCK":
             raise SourceError(
-                "file_damaged", f"{file.name!r} is not a DuckDB file.", hint="Name another."
+                "file_malformed", f"{file.name!r} is not a DuckDB file.", hint="Name another."
             )
     engine.watch([file])
     engine.attach(file, _ATTACHED)

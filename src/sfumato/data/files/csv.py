@@ -529,7 +529,7 @@ class CsvFile:
         for magic, (format_name, remedy) in _MAGIC.items():
             if first.startswith(magic):
                 raise SourceError(
-                    "file_damaged",
+                    "file_malformed",
                     f"{self._file.name!r} is named as a text file but is {format_name}. {remedy}.",
                 )
 
@@ -549,7 +549,7 @@ class _Expanding:
             data = self._stream.read(size)
         except (EOFError, OSError, zlib.error):
             raise SourceError(
-                "file_damaged",
+                "file_malformed",
                 f"{self._name!r} is not a whole gzip file. Compress or fetch it again.",
             ) from None
         self._expanded += len(data)

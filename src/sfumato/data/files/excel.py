@@ -70,7 +70,7 @@ def check_package(file: RegularFile) -> None:
             locked = _LOCKED in stream.read()
             raise _refusal(file, *(_PASSWORD if locked else _XLS))
         if first != _PACKAGE:
-            raise _refusal(file, "file_damaged", "it does not start like one", "Save it as .xlsx")
+            raise _refusal(file, "file_malformed", "it does not start like one", "Save it as .xlsx")
         try:
             _check_members(stream, file)
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError):
@@ -86,12 +86,12 @@ _PASSWORD = (
     "it is protected by a password",
     "Save it in the spreadsheet program without a password",
 )
-_XLS = ("file_damaged", "it is an old .xls file", "Save it in the spreadsheet program as .xlsx")
+_XLS = ("file_malformed", "it is an old .xls file", "Save it in the spreadsheet program as .xlsx")
 
 
 def damaged(file: RegularFile) -> SourceError:
     """The error of a package that cannot be unpacked."""
-    return _refusal(file, "file_damaged", "it is damaged", "Save or fetch it again")
+    return _refusal(file, "file_malformed", "it is damaged", "Save or fetch it again")
 
 
 def _refusal(file: RegularFile, code: str, reason: str, remedy: str) -> SourceError:

@@ -238,11 +238,11 @@ def _checked_schema(file: RegularFile) -> pa.Schema:
     if any(group.num_rows < 0 for group in groups) or metadata.num_rows != sum(
         group.num_rows for group in groups
     ):
-        raise _refusal(file, "file_damaged", "its footer claims rows that it does not hold")
+        raise _refusal(file, "file_malformed", "its footer claims rows that it does not hold")
     with file.open() as stream:
         damaged = damaged_column(stream, metadata)
     if damaged is not None:
-        raise _refusal(file, "file_damaged", f"a page of column {damaged!r} is damaged")
+        raise _refusal(file, "file_malformed", f"a page of column {damaged!r} is damaged")
     return schema
 
 
@@ -254,7 +254,7 @@ def _metadata(file: RegularFile) -> FileMetaData:
             metadata: FileMetaData = parquet.read_metadata(stream)
             metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError, OverflowError):
-        raise _refusal(file, "file_damaged", "its footer is damaged") from None
+        raise _refusal(file, "file_malformed", "its footer is damaged") from None
     return metadata
 
 
@@ -267,13 +267,13 @@ def _check_frame(file: RegularFile) -> None:
             stream.seek(-8, 2)
         last = stream.read(8)
     if first == b"PARE" or last[4:] == b"PARE":
-        raise _refusal(file, "file_damaged", "it is encrypted")
+        raise _refusal(file, "file_malformed", "it is encrypted")
     if first != b"PAR1":
-        raise _refusal(file, "file_damaged", "it does not start like a Parquet file")
+        raise _refusal(file, "file_malformed", "it does not start like a Parquet file")
     if size < _SMALLEST or last[4:] != b"PAR1":
-        raise _refusal(file, "file_damaged", "its end is missing")
+        raise _refusal(file, "file_malformed", "its end is missing")
     if int.from_bytes(last[:4], "little") > size - _SMALLEST:
-        raise _refusal(file, "file_damaged", "its footer claims to be longer than the file")
+        raise _refusal(file, "file_malformed", "its footer claims to be longer than the file")
 
 
 def _differences(expected: pa.Schema, actual: pa.Schema, *, ordered: bool) -> list[str]:

@@ -189,7 +189,7 @@ def _read(file: RegularFile, layout: FileLayout) -> dict[str, Any]:
         raise _bomb(file)
     if not content:
         raise SourceError(
-            "file_damaged",
+            "file_malformed",
             f"Cannot read {file.name!r}: it is no whole {file.path.suffix.lower()} file, or its "
             "text is in another encoding. Save it again, or say what it is in the schema, e.g. "
             'file.encoding = "windows-1252".',

@@ -294,7 +294,7 @@ def table_exists(target: TableTarget) -> OutputError:
 def table_in_use(target: TableTarget) -> OutputError:
     """The refusal to replace a table that the source or other relations need."""
     return OutputError(
-        "output_busy",
+        "file_in_use",
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
         "table, or others are made from it.",
         hint="Choose another name.",
@@ -317,7 +317,7 @@ def table_not_a_release(target: TableTarget) -> OutputError:
 def table_unresolved(target: TableTarget) -> OutputError:
     """The refusal to replace a table where the source may read any table."""
     return OutputError(
-        "output_busy",
+        "file_in_use",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
         "which nobody can tell what it reads, perhaps that table.",
         hint=f"Choose another name, and leave {option('overwrite', True)} out.",

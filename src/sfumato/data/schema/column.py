@@ -165,6 +165,8 @@ class Column:
                 "parameter_type_wrong",
                 "hierarchy must be sf.Mask, sf.Widths, sf.Calendar, sf.Removal or sf.Tree, not "
                 f"{arguments.shown(self.hierarchy)}.",
+                parameter="hierarchy",
+                given=arguments.shown(self.hierarchy),
             )
 
     def _check_domain(self) -> None:
@@ -220,7 +222,7 @@ class Column:
             return
         if self.kind is not Kind.TEXT or self.domain is not None:
             raise SchemaError(
-                "length_invalid",
+                "bounds_invalid",
                 f"Column {quoted(self.name)} cannot have a length: only texts without declared "
                 "values can.",
                 hint="Remove it.",
@@ -228,7 +230,7 @@ class Column:
             )
         if type(self.length) is not int or not 1 <= self.length <= LONGEST:
             raise SchemaError(
-                "length_invalid",
+                "bounds_invalid",
                 f"The length of column {quoted(self.name)} is {arguments.shown(self.length)}; "
                 f"allowed is a whole number of characters from 1 to {LONGEST:,}.",
                 parameter="length",
@@ -342,6 +344,6 @@ def _day(text: str) -> date:
 
 def _unfit(raw: object, kind: Kind) -> SchemaError:
     return SchemaError(
-        "value_kind",
+        "kind_mismatch",
         f"{quoted(str(raw))} is no value of a column of kind {kind}; allowed is {_EXPECTED[kind]}.",
     )

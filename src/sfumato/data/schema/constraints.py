@@ -201,4 +201,4 @@ def _one_or_all(names: tuple[str, ...]) -> Any:
 
 
 def _wrong(why: str, *, end: str = ".") -> SchemaError:
-    return SchemaError("schema_key_invalid", f"This constraint cannot be used: {why}{end}")
+    return SchemaError("schema_malformed", f"This constraint cannot be used: {why}{end}")

@@ -193,7 +193,7 @@ def split_missing(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value
     values = [leaf for leaf in distinct.values() if type(leaf) is kind]
     if len(values) < len(distinct):
         raise SchemaError(
-            "value_kind",
+            "kind_mismatch",
             f"{count(len(distinct) - len(values), 'value')} of the data cannot be generalized: "
             f"the hierarchy is for values of type {kind.__name__}.",
             hint="Correct the column's kind or its hierarchy.",
@@ -757,7 +757,7 @@ def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
         message = f"Hierarchy file '{path}', line {reader.line_num}: {error}."
         raise SchemaError("hierarchy_invalid", message) from None
     except SchemaError as error:
-        reading = f", line {reader.line_num}" if error.code == "value_kind" else ""
+        reading = f", line {reader.line_num}" if error.code == "kind_mismatch" else ""
         message = f"Hierarchy file '{path}'{reading}: {error.sentence}"
         raise SchemaError(error.code, message) from None
 

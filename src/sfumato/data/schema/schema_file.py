@@ -110,7 +110,7 @@ class Parser:
             return Rows()
         if not isinstance(raw, dict):
             message = 'unit must be "row" or { column = "...", max_rows = ... }.'
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         self._known(raw, _UNIT_KEYS, key_path)
         relation = Neighbours.ADD_REMOVE
         if "relation" in raw:
@@ -137,7 +137,7 @@ class Parser:
         self._known(table, _FORM_KEYS, key_path)
         if len(table) != 1:
             message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         [(key, value)] = table.items()
         at = (*key_path, key)
         if key == "edges":
@@ -164,7 +164,7 @@ class Parser:
         names = self._columns(raw, key_path)
         if len(names) != 2:
             message = f'{key_path[-1]!r} must name two columns, such as ["from", "to"].'
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         return names[0], names[1]
 
     def _layout(self, raw: object, key_path: KeyPath) -> FileLayout:
@@ -223,7 +223,7 @@ class Parser:
     ) -> Domain | None:
         if "values" in table and "bounds" in table:
             message = f"column {quoted(name)} has both values and bounds; keep one."
-            raise self._lines.error("schema_key_invalid", (*key_path, "bounds"), message)
+            raise self._lines.error("schema_malformed", (*key_path, "bounds"), message)
         if "step" in table and "bounds" not in table:
             message = f"column {quoted(name)} has a step without bounds; add bounds = [low, high]."
             raise self._lines.error("bounds_invalid", (*key_path, "step"), message)
@@ -268,7 +268,7 @@ class Parser:
             message = (
                 f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
             )
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         [(key, value)] = table.items()
         at = (*key_path, key)
         if key == "mask":
@@ -312,7 +312,7 @@ class Parser:
             return
         if not isinstance(raw, list):
             message = "a tree is made of tables of groups that end in arrays of values."
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         for leaf in self._values(raw, kind, key_path):
             yield leaf, (*above, "*")
 
@@ -325,7 +325,7 @@ class Parser:
             self._known(table, CONSTRAINT_KEYS, (*key_path, index))
             if len(table) != 1:
                 message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
-                raise self._lines.error("schema_key_invalid", (*key_path, index), message)
+                raise self._lines.error("schema_malformed", (*key_path, index), message)
             [key] = table
             at = (*key_path, index, key)
             read.append(self._constraint(key, table[key], known, at))
@@ -369,20 +369,20 @@ class Parser:
         for key in table:
             if key not in keys:
                 message = f"unknown key {quoted(key)}; {suggestion(key, keys)}"
-                raise self._lines.error("schema_key_invalid", (*key_path, key), message)
+                raise self._lines.error("schema_malformed", (*key_path, key), message)
 
     def _need(
         self, table: dict[str, object], key: str, value_type: type[T], key_path: KeyPath
     ) -> T:
         if key not in table:
             message = f"the key {key!r} is missing{' here' if key_path else ''}; add it."
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         return self._typed(table[key], value_type, (*key_path, key))
 
     def _typed(self, raw: object, value_type: type[T], key_path: KeyPath) -> T:
         if not isinstance(raw, value_type) or (isinstance(raw, bool) and value_type is not bool):
             message = f"{key_path[-1]!r} must be {_NAMES[value_type]}."
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         return raw
 
     def _choice(self, choices: type[Choice], raw: object, key_path: KeyPath) -> Choice:
@@ -390,7 +390,7 @@ class Parser:
         text = self._typed(raw, str, key_path)
         if text not in names:
             message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
-            raise self._lines.error("schema_key_invalid", key_path, message)
+            raise self._lines.error("schema_malformed", key_path, message)
         return choices(text)
 
     @contextmanager
@@ -602,10 +602,10 @@ def parse(text: str, name: str, folder: Path) -> Schema:
         else:
             problem, line = str(error).removesuffix(" (at end of document)"), text.count("\n") + 1
         message = f"not valid TOML: {' '.join(problem.split())}."
-        raise lines.error_on("schema_syntax", line, message) from None
+        raise lines.error_on("schema_malformed", line, message) from None
     except (ValueError, ArithmeticError):
         # Python refuses integers of thousands of digits and exponents of many digits.
         long = _LONG_NUMBER.search(text)
         line = text.count("\n", 0, long.start()) + 1 if long else 1
-        raise lines.error_on("schema_syntax", line, "a number is too long.") from None
+        raise lines.error_on("schema_malformed", line, "a number is too long.") from None
     return Parser(lines, folder).schema(document)

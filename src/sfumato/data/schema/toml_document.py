@@ -215,7 +215,7 @@ class _Scan:
     def _limit(self, depth: int, line: int) -> None:
         if depth > MOST_DEPTH:
             message = f"nested deeper than {MOST_DEPTH} levels; flatten it."
-            raise self._lines.error_on("schema_syntax", line, message)
+            raise self._lines.error_on("schema_malformed", line, message)
 
 
 def _name(token: str) -> str:

@@ -39,6 +39,7 @@ def public_nodes(nodes: object, kind: str) -> int:
             "parameter_missing",
             f"{kind} needs the number of nodes as a public number: whether a person has a tie at "
             "all is private. Give nodes=N.",
+            parameter="nodes",
         )
     return options.whole(nodes, "nodes", least=2, most=MOST_NODES)
 

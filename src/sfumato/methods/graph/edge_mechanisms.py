@@ -34,6 +34,7 @@ def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
             "parameter_out_of_range",
             f"A count of a graph needs an epsilon of at least {float(least):g}, but was given "
             f"{float(epsilon):g}: it would be noise alone. Give it more with {option('epsilon')}.",
+            parameter="epsilon",
         )
 
 

@@ -182,6 +182,7 @@ def prepare(
             "parameter_missing",
             "Columns of a graph are those of a table of nodes. Name it with "
             f"{option('people', metavar='NAME')}.",
+            parameter="people",
         )
     epsilon, node_count = (
         edge_privacy(request, "graph"),

@@ -113,6 +113,7 @@ def payments(request: FormRequest, *, public: bool) -> list[Payment]:
             f"The items of {quoted(request.dataset)} are not public, so that a delta is needed to "
             f"release the frequent ones. Add {option('delta', 1e-6)}, or declare the "
             "items as values = [...] in the schema.",
+            parameter="delta",
         )
     half = price.delta / 2
     return [

@@ -58,7 +58,7 @@ class RatingScale:
             )
         if axis.points > most:
             raise ParameterError(
-                "domain_too_large",
+                "problem_too_large",
                 f"Ratings in {quoted(column)} have {axis.points:,} declared points; at most "
                 f"{most:,} are possible here. Declare narrower bounds or a coarser step.",
             )

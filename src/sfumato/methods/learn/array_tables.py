@@ -77,6 +77,7 @@ def class_column(name: str, classes: ArrayLike | None) -> tuple[Column, tuple[An
             "parameter_missing",
             "Which classes there are must be declared, not taken from the rows. Write "
             "classes=[0, 1], each class once.",
+            parameter="classes",
         )
     return Column(name, Kind.INTEGER, domain=Values(tuple(range(len(listed))))), listed
 

@@ -64,6 +64,7 @@ class MeanSketch(Oracle):
                 "parameter_out_of_range",
                 f"A sketch of {self.rows:,} x {self.columns:,} cells does not fit: rows times "
                 f"columns may be {_MOST_CELLS:,} at most.",
+                parameter="rows",
             )
         self.hashes = PublicHashes(self.seed, self.rows, self.columns)
         super().__init__(domain, epsilon=epsilon)
@@ -198,6 +199,8 @@ class AppleHCMS(MeanSketch):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"columns must be a power of 2 for apple-hcms, not {self.columns:,}.",
+                parameter="columns",
+                given=self.columns,
             )
         self.weights = odds_of(self.epsilon, 2)
         truth, lie = self.weights

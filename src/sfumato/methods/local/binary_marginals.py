@@ -74,11 +74,14 @@ class MarginalOracle(LocalMechanism):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"columns must name 1 to {MOST_COLUMNS} columns, each of them once.",
+                parameter="columns",
             )
         if not 1 <= self.width <= count:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"width must be between 1 and the number of columns, {count}, not {self.width}.",
+                parameter="width",
+                given=self.width,
             )
         self.sets = sum(math.comb(count, size) for size in range(1, self.width + 1))
         if self.sets > MOST_SETS:
@@ -129,6 +132,7 @@ class MarginalOracle(LocalMechanism):
                 raise ParameterError(
                     "parameter_type_wrong",
                     f"values must have a column for each of {', '.join(self.columns)}.",
+                    parameter="values",
                 )
             values = np.column_stack([values[name].to_numpy() for name in self.columns])
         try:
@@ -145,6 +149,7 @@ class MarginalOracle(LocalMechanism):
                 "parameter_type_wrong",
                 f"values must be a row of {column_count} answers for each person, each of them 0 "
                 "or 1.",
+                parameter="values",
             )
         return np.asarray(answers.astype(np.int64) @ (1 << np.arange(column_count)))
 
@@ -190,6 +195,7 @@ class MarginalOracle(LocalMechanism):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"columns must be 1 to {self.width} of {', '.join(self.columns)}.",
+                parameter="columns",
             )
         cells, shares, spread = self._table(self._own(sketch), names)
         answers: dict[str, Any] = {name: cells[:, at] for at, name in enumerate(names)}

@@ -61,6 +61,7 @@ class Choices:
                 f"values must be of the kind that is declared ({declared.type}), one for each "
                 "person: a list, an array or a column.",
                 detail=str(error),
+                parameter="values",
             ) from None
         return np.asarray(pc.fill_null(pc.index_in(array, value_set=declared), -1)).astype(np.int64)
 
@@ -82,6 +83,8 @@ def choices(domain: object) -> Choices:
             "parameter_type_wrong",
             "domain must be a number of values or the list of them, as ['yes', 'no'], "
             f"not {shown(domain)}.",
+            parameter="domain",
+            given=shown(domain),
         )
     if isinstance(domain, int | np.integer):
         return Choices(_check_size(int(domain)))
@@ -93,6 +96,8 @@ def _check_size(size: int) -> int:
         raise ParameterError(
             "parameter_out_of_range",
             f"domain must have at least 2 values and at most {LARGEST_DOMAIN:,}, not {size:,}.",
+            parameter="domain",
+            given=size,
         )
     return size
 
@@ -103,6 +108,7 @@ def _listed(values: Sequence[Any]) -> Choices:
         raise ParameterError(
             "parameter_type_wrong",
             "domain must be a list of texts, of whole numbers or of truth values, of one kind.",
+            parameter="domain",
         )
     if len(set(values)) < len(values):
         raise ParameterError("round_invalid", "domain names a value twice: name every value once.")
@@ -128,6 +134,7 @@ def _integers(values: object) -> IntArray:
         raise ParameterError(
             "parameter_type_wrong",
             "values must be whole numbers, one for each person: a list, an array or a column.",
+            parameter="values",
         )
     if array.dtype == np.uint64 and int(array.max()) >= 1 << 63:
         # Beyond int64: -1 lies outside any domain and is refused there.
@@ -174,6 +181,8 @@ def amounts(declared: object) -> Amounts:
         raise ParameterError(
             "parameter_type_wrong",
             f"bounds must be two numbers, as (0, 100), not {shown(declared)}.",
+            parameter="bounds",
+            given=shown(declared),
         )
     return Amounts(*bounds(*declared))
 
@@ -196,7 +205,9 @@ def read_numbers(values: object, columns: int) -> FloatArray:
     if rows.ndim != 2 or rows.shape[1] != columns or not np.isfinite(rows).all():
         shape = "one for each person" if columns == 1 else f"a row of {columns} for each person"
         raise ParameterError(
-            "parameter_type_wrong", f"values must be numbers, {shape}, and none of them missing."
+            "parameter_type_wrong",
+            f"values must be numbers, {shape}, and none of them missing.",
+            parameter="values",
         )
     return rows
 

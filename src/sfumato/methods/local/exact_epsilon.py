@@ -111,6 +111,8 @@ def read_epsilon(epsilon: Number | LocalEpsilon) -> LocalEpsilon:
             f"epsilon must be between {float(SMALLEST):g} and {LARGEST} for a report, "
             f"not {float(min(checked.upper, Fraction(10**300))):g}. "
             "Most surveys take 0.5 to 4.",
+            parameter="epsilon",
+            given=float(min(checked.upper, Fraction(10**300))),
         )
     return checked
 
@@ -134,5 +136,7 @@ def log(odds: Number) -> LocalEpsilon:
         raise ParameterError(
             "parameter_out_of_range",
             f"The odds of an epsilon must be above 1, as 3 in log(3), not {decimal_of(number)}.",
+            parameter="epsilon",
+            given=decimal_of(number),
         )
     return LocalEpsilon(odds=number)

@@ -317,6 +317,7 @@ class OLH(SupportOracle):
                 "parameter_out_of_range",
                 f"olh hashes to {self.buckets:,} numbers at epsilon {self.epsilon}, of which "
                 f"{_MOST_BUCKETS:,} are the most. Use 'k-ary' or a smaller epsilon.",
+                parameter="epsilon",
             )
         self.hashes = AffineHashes.to(self.size, self.buckets)
         self.weights = odds_of(self.epsilon, self.buckets)
@@ -398,6 +399,8 @@ class HadamardResponse(Oracle):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"blocks must be a power of 2 up to the number of values, not {self.blocks}.",
+                parameter="blocks",
+                given=self.blocks,
             )
         self.block_size = 1 << (-(-self.size // self.blocks)).bit_length()
         self.weights = odds_of(self.epsilon, 2 * self.blocks)
@@ -563,6 +566,7 @@ def choose(
             "parameter_out_of_range",
             f"No report over {values.size:,} values fits {room} bytes; the shortest takes "
             f"{shortest}. Allow as many, or declare fewer values.",
+            parameter="domain",
         )
     least = min(oracle.variance(people) for oracle in fitting)
     near = [oracle for oracle in fitting if oracle.variance(people) <= NEAR * least]

@@ -93,6 +93,8 @@ class HeavyHitters(LocalMechanism):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"bits must be a multiple of 8 for texts, not {self.bits}: 8 for each byte.",
+                parameter="bits",
+                given=self.bits,
             )
         self.prefixes = [*range(self.start, self.bits, self.step), self.bits]
         """The prefix length of each group of people, in bits."""
@@ -158,7 +160,11 @@ class HeavyHitters(LocalMechanism):
             if 0 <= number < 1 << self.bits:
                 return (number << (8 * size - self.bits)).to_bytes(size, "big")
         kind = "texts" if self.text else f"whole numbers of at most {self.bits} bits, 0 or above"
-        raise ParameterError("parameter_type_wrong", f"values must be {kind}, one for each person.")
+        raise ParameterError(
+            "parameter_type_wrong",
+            f"values must be {kind}, one for each person.",
+            parameter="values",
+        )
 
     def _text(self, value: str | bytes, size: int) -> bytes:
         """The first bytes of a text, without an incomplete character at the end."""
@@ -173,6 +179,7 @@ class HeavyHitters(LocalMechanism):
                 "parameter_type_wrong",
                 "values must be texts in UTF-8, without the character of number 0, one for each "
                 "person.",
+                parameter="values",
             )
         return raw[:size].decode(errors="ignore").encode()
 
@@ -311,7 +318,9 @@ def _list(values: object) -> list[Any]:
         return [values]
     if isinstance(values, list | tuple):
         return list(values)
-    raise ParameterError("parameter_type_wrong", "values must be a list, an array or a column.")
+    raise ParameterError(
+        "parameter_type_wrong", "values must be a list, an array or a column.", parameter="values"
+    )
 
 
 def _cut(chunk: IntArray, kept_bits: IntArray) -> IntArray:

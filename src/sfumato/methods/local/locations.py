@@ -81,6 +81,8 @@ class DistanceGrid(Oracle):
                 "parameter_out_of_range",
                 f"A grid has at most {_MOST_GRID_CELLS:,} cells, not {self.size:,}: take larger "
                 "cells.",
+                parameter="cells",
+                given=self.size,
             )
         if self.columns is None:
             self.columns = math.isqrt(self.size)
@@ -89,6 +91,7 @@ class DistanceGrid(Oracle):
                 "parameter_out_of_range",
                 f"columns must divide the {self.size:,} cells of the grid, and "
                 f"{self.columns} does not.",
+                parameter="columns",
             )
         row, column = np.divmod(np.arange(self.size), self.columns)
         self._squares = (row[:, None] - row) ** 2 + (column[:, None] - column) ** 2
@@ -100,6 +103,7 @@ class DistanceGrid(Oracle):
                 "parameter_out_of_range",
                 f"A scale of {float(self.scale):g} has epsilon {self.realised:.6g}, above the "
                 f"{self.epsilon} that is claimed. Leave the scale out to have the largest.",
+                parameter="scale",
             )
 
     def options(self) -> dict[str, Any]:
@@ -250,6 +254,7 @@ class PlanarLaplace(LocalMechanism):
                 "parameter_out_of_range",
                 f"cells must be how many there are eastwards and northwards, {MOST_CELLS:,} in "
                 "all at most. Take larger steps.",
+                parameter="cells",
             )
         self._each = self.epsilon.lower * self.step
         if not LEAST <= self._each <= MOST:
@@ -257,6 +262,7 @@ class PlanarLaplace(LocalMechanism):
                 "parameter_out_of_range",
                 f"epsilon times step is {float(self._each):g}; it must be between {LEAST} and "
                 f"{MOST}. Take a step of {float(1 / (10 * self._each / self.step)):.3g}, say.",
+                parameter="step",
             )
         self._steps = tuple(self.step / length for length in self.scale)
         sides = (*self._steps, *(1 / side for side in self._steps))
@@ -401,7 +407,9 @@ class PlanarLaplace(LocalMechanism):
         """
         if not 0 < confidence < 1:
             raise ParameterError(
-                "parameter_out_of_range", "confidence must be between 0 and 1, as 0.95."
+                "parameter_out_of_range",
+                "confidence must be between 0 and 1, as 0.95.",
+                parameter="confidence",
             )
         return _quantile(confidence) / float(self.epsilon.lower) + float(self.step) / math.sqrt(2)
 
@@ -425,6 +433,7 @@ def _pair(values: object, name: str) -> Sequence[Any]:
         raise ParameterError(
             "parameter_type_wrong",
             f"{name} must be two numbers, eastwards and northwards: (0, 0), say.",
+            parameter=name,
         )
     return values
 

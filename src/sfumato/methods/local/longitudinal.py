@@ -100,6 +100,8 @@ class Longitudinal(SupportOracle):
                 "parameter_out_of_range",
                 f"forever must be above epsilon {self.epsilon}, because many reports reveal more "
                 f"than one, not {self.forever}. Twice epsilon is usual.",
+                parameter="forever",
+                given=self.forever,
             )
         size = self.size
         self.permanent = odds_of(self.forever, size)
@@ -148,7 +150,10 @@ class Longitudinal(SupportOracle):
         size = self.size
         if arguments.whole(reports, "reports") < 1:
             raise ParameterError(
-                "parameter_out_of_range", f"reports must be at least 1, not {reports}."
+                "parameter_out_of_range",
+                f"reports must be at least 1, not {reports}.",
+                parameter="reports",
+                given=reports,
             )
         check_channel_size(size, size**reports)
         (truth, lie), (again, lie_again) = self.permanent, self.instant
@@ -398,6 +403,8 @@ class Diary(Shown):
                 "parameter_out_of_range",
                 f"This diary has a lifetime of epsilon {settled}, not {self.lifetime}. "
                 f"Give lifetime='{settled}', or extend=True if its owner wants to spend more.",
+                parameter="lifetime",
+                given=self.lifetime,
             )
 
     def _sound(self, answers: Any) -> bool:
@@ -450,5 +457,6 @@ def open_diary(
             "parameter_out_of_range",
             f"A lifetime of epsilon {diary.lifetime} does not allow one value, which costs "
             f"{oracle.forever}. Give a lifetime of at least that.",
+            parameter="lifetime",
         )
     return diary

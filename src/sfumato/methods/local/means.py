@@ -163,6 +163,8 @@ class Window:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"cells must be between 4 and {1 << 20:,}, not {cells:,}. 1024 is enough for most.",
+                parameter="cells",
+                given=cells,
             )
         root = math.exp(float(epsilon) / 2)
         # The published width; any width is private, and this one has about the least variance.
@@ -489,7 +491,9 @@ class Duchi(LocalMechanism):
         self.bounds, self.epsilon = amounts(bounds), read_epsilon(epsilon)
         names = columns if isinstance(columns, int) else list(arguments.names(columns, "columns"))
         if isinstance(names, list) and len(set(names)) < len(names):
-            raise ParameterError("parameter_out_of_range", "columns must name each amount once.")
+            raise ParameterError(
+                "parameter_out_of_range", "columns must name each amount once.", parameter="columns"
+            )
         self.columns = names
         self.dimensions = (
             len(names) if isinstance(names, list) else arguments.whole(names, "columns")

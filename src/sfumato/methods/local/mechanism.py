@@ -484,7 +484,10 @@ def read_report_count(n: object) -> int:
     number = arguments.whole(n, "n")
     if number < 1:
         raise ParameterError(
-            "parameter_out_of_range", f"n must be a number of reports of at least 1, not {number}."
+            "parameter_out_of_range",
+            f"n must be a number of reports of at least 1, not {number}.",
+            parameter="n",
+            given=number,
         )
     return number
 
@@ -494,6 +497,9 @@ def read_size(value: object, name: str, least: int, most: int) -> int:
     number = arguments.whole(value, name)
     if not least <= number <= most:
         raise ParameterError(
-            "parameter_out_of_range", f"{name} must be from {least} to {most:,}, not {number:,}."
+            "parameter_out_of_range",
+            f"{name} must be from {least} to {most:,}, not {number:,}.",
+            parameter=name,
+            given=number,
         )
     return number

@@ -87,11 +87,14 @@ def adjust(estimate: pa.Table, how: str) -> Adjusted:
         raise ParameterError(
             "parameter_type_wrong",
             "estimate must be what `estimate` of an oracle gives: a table of value, share and sd.",
+            parameter="estimate",
         )
     shares = estimate["share"].to_numpy()
     if not (len(shares) and np.isfinite(shares).all()):
         raise ParameterError(
-            "parameter_type_wrong", "estimate must hold shares, and none of them missing."
+            "parameter_type_wrong",
+            "estimate must hold shares, and none of them missing.",
+            parameter="estimate",
         )
     facts = {
         "value": estimate["value"],
@@ -163,7 +166,9 @@ def most_likely(oracle: Oracle, sketch: ReportSketch) -> pa.Table:
     *Reference*: Dempster, Laird & Rubin 1977; Agrawal & Aggarwal 2001 for reports.
     """
     if not isinstance(oracle, Oracle):
-        raise ParameterError("parameter_type_wrong", "oracle must be one for shares of values.")
+        raise ParameterError(
+            "parameter_type_wrong", "oracle must be one for shares of values.", parameter="oracle"
+        )
     arguments.require(sketch, "sketch", ReportSketch, "a sketch of this oracle")
     check_same(oracle.made_by, sketch.made_by, "Sketches")
     channel = oracle.channel().probabilities()

@@ -59,6 +59,8 @@ def ordered(domain: object) -> Choices:
             "parameter_out_of_range",
             f"Ranges are for domains of at most {MOST_VALUES:,} values, not {values.size:,}. "
             "Combine neighbouring values to one, such as ten at a time.",
+            parameter="domain",
+            given=values.size,
         )
     return values
 
@@ -86,6 +88,8 @@ class RangeOracle(LocalMechanism):
             raise ParameterError(
                 "parameter_out_of_range",
                 f"length must be between 1 and the number of values, {size:,}, not {length}.",
+                parameter="length",
+                given=length,
             )
         starts = np.arange(size - length + 1)
         return np.stack([starts, starts + length - 1], axis=1)
@@ -128,6 +132,7 @@ class RangeOracle(LocalMechanism):
         wrong = ParameterError(
             "parameter_type_wrong",
             "ranges must be a list of pairs of values, the first and the last of each range.",
+            parameter="ranges",
         )
         if not isinstance(ranges, list | tuple | np.ndarray) or not len(ranges):
             raise wrong
@@ -199,6 +204,8 @@ class Hierarchical(RangeOracle):
                 "parameter_out_of_range",
                 f"fanout must be between 2 and the number of values, {self.choices.size:,}, "
                 f"not {self.fanout}.",
+                parameter="fanout",
+                given=self.fanout,
             )
         lengths = [1]
         while lengths[-1] * self.fanout < self.choices.size:

@@ -95,18 +95,21 @@ class Rappor(Oracle):
                 "parameter_out_of_range",
                 "q must be above p, and p above 0: a report's bit is to be 1 more often where the "
                 "permanent bit is.",
+                parameter="q",
             )
         if self.cohorts * self.bits < self.size:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"{self.cohorts} cohorts of {self.bits} bits cannot tell {self.size:,} values "
                 "apart. Take more cohorts or more bits.",
+                parameter="cohorts",
             )
         if self.cohorts * self.bits * self.size > _MOST_CELLS:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"{self.cohorts} cohorts of {self.bits} bits over {self.size:,} values do not fit: "
                 f"their product may be {_MOST_CELLS:,} at most. Use 'olh' for so many values.",
+                parameter="cohorts",
             )
         self.odds = self.epsilon.share(2 * self.hashes).rational(_BITS)
         self.f = 2 / (1 + self.odds)
@@ -227,6 +230,7 @@ class Rappor(Oracle):
                 "parameter_out_of_range",
                 f"{self.cohorts} cohorts of {self.bits} bits do not tell all {self.size:,} values "
                 "apart. Take more cohorts or more bits, or another seed.",
+                parameter="cohorts",
             )
         return np.asarray(np.linalg.solve(flat.T @ flat, flat.T))
 

@@ -228,7 +228,7 @@ class ReportStore:
     def _check_in_place(self) -> None:
         if not self._opened.in_place():
             raise InternalError(
-                "report_store_failed",
+                "store_unavailable",
                 f"The store of reports '{self._path.name}' was replaced or removed while it was "
                 "open; nothing of this delivery was stored. Put it back, restart the collector, "
                 "then send the delivery again.",
@@ -257,7 +257,7 @@ class ReportStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise InternalError(
-                "report_store_failed",
+                "store_unavailable",
                 f"The store of reports '{self._path.name}' failed; nothing of this delivery was "
                 "stored. Check its disk, then send the delivery again.",
                 detail=str(error),
@@ -267,7 +267,7 @@ class ReportStore:
 def round_closed() -> PolicyError:
     """The error for reports to a closed round."""
     return PolicyError(
-        "round_closed", "The round is closed for good and takes no report. Declare a new round."
+        "round_not_open", "The round is closed for good and takes no report. Declare a new round."
     )
 
 

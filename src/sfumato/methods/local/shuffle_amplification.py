@@ -133,6 +133,8 @@ def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Sh
         raise ParameterError(
             "parameter_out_of_range",
             f"people must be the number of shuffled reports, at least 1, not {count}.",
+            parameter="people",
+            given=count,
         )
     small = exact_numbers.positive_delta(delta)
     if small < SMALLEST_DELTA:
@@ -140,6 +142,7 @@ def shuffle(*, epsilon: Number | LocalEpsilon, people: int, delta: object) -> Sh
             "parameter_out_of_range",
             f"delta must be at least {float(SMALLEST_DELTA):g} for shuffling, because float64 ends "
             "there. 1e-6 to 1e-12 is usual.",
+            parameter="delta",
         )
     return Shuffled(local, count, small)
 

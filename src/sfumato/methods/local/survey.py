@@ -198,7 +198,7 @@ class Survey(Shown):
         arguments.require(reports, "reports", SurveyReports, "what randomize() gave")
         if self._site is None:
             raise ParameterError(
-                "url_invalid",
+                "address_malformed",
                 "This survey was read from a file, so there is nowhere to send to. Save the "
                 "reports, or open the survey by its address: sf.Survey('https://...').",
             )
@@ -313,7 +313,7 @@ def _address(text: str) -> SplitResult:
         sound = False
     if not sound or not text.isascii() or not text.isprintable() or " " in text:
         raise ParameterError(
-            "url_invalid",
+            "address_malformed",
             "The address of a survey is that of its page, such as https://example.org/survey/ID.",
         )
     return address

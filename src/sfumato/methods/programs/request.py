@@ -138,7 +138,7 @@ class ProgramRun(Plan):
         """Refuse what could not be answered before the deadline, or fails a rehearsal."""
         if deadline_seconds is not None and self.seconds > deadline_seconds:
             raise ParameterError(
-                "program_too_slow",
+                "problem_too_large",
                 f"The blocks may take {self.seconds:,.0f} seconds together, and nothing is "
                 f"answered after {deadline_seconds:g}. Give fewer {option('blocks')}, or fewer "
                 f"{option('seconds')} for each.",

@@ -46,6 +46,7 @@ def program_of(source: object, function: object, language: str = PYTHON) -> Prog
             "parameter_missing",
             "Name the function of the program that is called with each block of rows: "
             f"{option('function', metavar='F')}.",
+            parameter="function",
         )
     name = arguments.text(function, "function")
     if not name.isidentifier():

@@ -55,7 +55,7 @@ def prepare(request: Request, *, method: object = None) -> Continual:
         factors = [factor for factor in factors if factor.name == name]
     if not factors:
         raise ParameterError(
-            "domain_too_large",
+            "problem_too_large",
             f"The square root takes at most {LONGEST_ROOT:,} points, but column "
             f"{request.columns[0]!r} has {points:,}. Take method 'tree' or a coarser step.",
         )

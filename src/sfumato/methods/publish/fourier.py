@@ -349,7 +349,7 @@ class Parities(SingleNoise):
         solution = nearest_vertex(self.matrix.astype(np.float64), noisy)
         if solution is None:
             raise InternalError(
-                "linear_program_failed",
+                "internal",
                 "The linear program for counts near the noisy coefficients was not solved, though "
                 "it has a solution. Report this; the budget was spent.",
             )

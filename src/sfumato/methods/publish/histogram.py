@@ -69,6 +69,7 @@ def _truncated(request: Request, total: object, most: object) -> TruncatedHistog
             "parameter_missing",
             "Truncated noise needs the largest count that a cell can have, as a public number: "
             "give most=N. The number of rows of the table is private unless you publish it.",
+            parameter="most",
         )
     high = options.whole(most, "most", least=1, most=1 << 53)
     epsilon = spendings(request.price)[0].pure_epsilon()

@@ -47,16 +47,21 @@ def check(names: Sequence[str], *, total: int | None = None) -> None:
             raise ParameterError(
                 "choice_unknown",
                 f"There is no post-processing {quoted(name)}; {suggestion(name, STEPS)}",
+                parameter="postprocess",
             )
     if ("total" in names) != (total is not None):
         raise ParameterError(
             "parameter_missing",
             "Post-processing to a public total needs both the step 'total' and its number: give "
             "the step and total=N, or neither.",
+            parameter="total",
         )
     if total is not None and total < 0:
         raise ParameterError(
-            "parameter_out_of_range", f"A total of counts must be at least 0, not {total}."
+            "parameter_out_of_range",
+            f"A total of counts must be at least 0, not {total}.",
+            parameter="total",
+            given=total,
         )
 
 

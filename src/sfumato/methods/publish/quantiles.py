@@ -94,6 +94,7 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
             "parameter_missing",
             "The smooth median is that of a public number of rows: give rows=N, about as many as "
             "there are. The number of rows in the table itself is private.",
+            parameter="rows",
         )
     replaced = request.unit.relation is Neighbours.REPLACE_ONE
     if request.sensitivity.l1 > (2 if replaced else 1):
@@ -189,6 +190,8 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
             "parameter_type_wrong",
             f"ranks must be a list of 1 to {MAX_RANKS:,} numbers such as 0.25,0.5,0.75, not "
             f"{arguments.shown(value)}.",
+            parameter="ranks",
+            given=arguments.shown(value),
         )
     ranks = sorted({exact(number, "rank") for number in values})
     for rank in ranks:
@@ -197,6 +200,8 @@ def _ranks(value: object) -> tuple[Fraction, ...]:
                 "parameter_out_of_range",
                 f"Each rank must lie between 0 and 1 with at most six decimals, not "
                 f"{plain(rank, digits=7)}.",
+                parameter="ranks",
+                given=plain(rank, digits=7),
             )
     return tuple(ranks)
 

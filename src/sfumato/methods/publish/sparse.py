@@ -459,6 +459,7 @@ class PrioritySample(SparseMethod):
                 f"A sample of {self.size:,} of {self.cells.count:,} cells with noise of this scale "
                 "would need counts beyond 64 bits. Take more cells into the sample, a coarser "
                 "domain, or a larger epsilon.",
+                parameter="size",
             )
 
     @property

@@ -41,7 +41,9 @@ def prepare(request: Request, *, threshold: object = None, at_most: object = Non
         )
     if threshold is None:
         raise ParameterError(
-            "parameter_missing", "Say above how many rows a range is a hit: give threshold=N."
+            "parameter_missing",
+            "Say above how many rows a range is a hit: give threshold=N.",
+            parameter="threshold",
         )
     least_rows = options.whole(threshold, "threshold", least=0, most=1 << 53)
     hits = 1 if at_most is None else options.whole(at_most, "at_most", least=1, most=len(boxes))

@@ -248,7 +248,7 @@ class Space:
         for axis, size in zip(self.axes, self.shape, strict=True):
             if not 1 <= size <= MAX_POINTS:
                 raise ParameterError(
-                    "domain_too_large",
+                    "problem_too_large",
                     f"Column {quoted(axis.column)} has {size:,} points; boxes need from 1 to "
                     f"{MAX_POINTS:,}. Declare a coarser step.",
                 )
@@ -349,6 +349,8 @@ def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
             "parameter_out_of_range",
             f"{name} must be a share of the price from {plain(_LEAST_SHARE)} to "
             f"{plain(1 - _LEAST_SHARE)}, not {arguments.shown(value)}.",
+            parameter=name,
+            given=arguments.shown(value),
         )
     return share
 

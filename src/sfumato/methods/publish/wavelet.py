@@ -364,7 +364,7 @@ def _nesting(axis: Axis, groups: object) -> NominalNesting:
     fanouts = tuple(int(largest) + 1 for largest in child_numbers.max(axis=0))
     if prod(fanouts) > MAX_CELLS:
         raise ParameterError(
-            "domain_too_large",
+            "problem_too_large",
             f"The hierarchy of column {quoted(axis.column)}, filled up to a complete tree, has "
             f"{prod(fanouts):,} leaves; at most {MAX_CELLS:,} are possible. Take fewer levels.",
         )

@@ -119,6 +119,7 @@ def built_tree(asked: object) -> exp.Select:
         "parameter_type_wrong",
         f"Cannot ask {type(asked).__name__}. A question is SQL as text, or built from "
         "sf.table(...) and finished with .aggregate(...).",
+        parameter="sql",
     )
 
 

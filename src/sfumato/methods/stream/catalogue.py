@@ -42,6 +42,7 @@ def prepare(request: StreamRequest, method: str = AUTO) -> StreamMethod:
         raise ParameterError(
             "choice_unknown",
             f"There is no method {quoted(method)} of streams; {suggestion(method, METHODS)}",
+            parameter="method",
         )
     if request.options:
         listed = ", ".join(map(quoted, request.options))

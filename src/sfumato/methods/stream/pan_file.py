@@ -325,6 +325,8 @@ def new(
         raise ParameterError(
             "parameter_out_of_range",
             f"A sample has at most {MOST_PLACES:,} people, not {size:,}. Ask for fewer.",
+            parameter="size",
+            given=size,
         )
     method = PanPrivateHeavy(
         people=max(len(names), 1), size=size, epsilon=state_epsilon,
@@ -334,6 +336,8 @@ def new(
         raise ParameterError(
             "parameter_out_of_range",
             f"reads must be from 1 to {MOST_READS:,}, not {method.reads:,}.",
+            parameter="reads",
+            given=method.reads,
         )
     write_new(path, method, column, people.kind, method.begin(names, SystemEntropy()))
     return load(path)

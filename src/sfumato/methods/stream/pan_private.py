@@ -57,6 +57,7 @@ def check_epsilon(epsilon: Fraction) -> None:
             "parameter_out_of_range",
             f"Bits that may be seized cannot keep an epsilon of {plain(epsilon, digits=6)}: their "
             "formula holds up to 1.5936 alone. Give at most that.",
+            parameter="epsilon",
         )
 
 
@@ -160,6 +161,8 @@ class PanTable:
             raise ParameterError(
                 "parameter_out_of_range",
                 f"At most {MOST_VISITS:,} visits can be asked about, not {self.round:,}.",
+                parameter="visits",
+                given=self.round,
             )
 
     @property
@@ -291,6 +294,8 @@ class PanPrivateDensity:
                 "parameter_out_of_range",
                 f"A sample must have from {len(self.rounds)} to all {self.people:,} people of the "
                 f"roll, not {self.size:,}.",
+                parameter="size",
+                given=self.size,
             )
 
     @property

@@ -115,7 +115,10 @@ class Participation:
             )
         if self.days is not None and self.days < 1:
             raise ParameterError(
-                "parameter_out_of_range", f"days must be at least 1, not {self.days}."
+                "parameter_out_of_range",
+                f"days must be at least 1, not {self.days}.",
+                parameter="days",
+                given=self.days,
             )
 
     @property

@@ -136,6 +136,8 @@ class LinkedRequest(Plan):
                 "parameter_out_of_range",
                 f"{option('rows')} must be from 1 to {most:,}, not {self.rows:,}: so many keys and "
                 f"rows of {quoted(self.parent.dataset)} there can be.",
+                parameter="rows",
+                given=self.rows,
             )
         for _, synthesis in self.stages:  # what cannot be measured is refused before the charge
             _ = synthesis.event

@@ -87,6 +87,8 @@ class SynthesisRequest(Plan):
                 "parameter_out_of_range",
                 f"{option('rows')} must be from 1 to {most:,}, not {asked}. A model that "
                 f"{option('model')} writes draws any number.",
+                parameter="rows",
+                given=asked,
             )
         if room is not None and self.rows is not None and self.rows > room:
             raise too_many_for_keys(self.rows, room)

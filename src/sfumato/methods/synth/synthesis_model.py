@@ -151,7 +151,7 @@ class SynthesisModel(SavedModel, Shown):
         if len(set(indices)) < len(asked) or not indices or not estimate.known(indices):
             named = ", ".join(map(quoted, asked)) or "(none named)"
             raise ParameterError(
-                "marginal_not_measured",
+                "columns_invalid",
                 f"Columns {named} were not measured together. Measured were: "
                 f"{'; '.join(', '.join(measured) for measured in self.measured)}.",
             )
@@ -228,7 +228,7 @@ def _chunks(
             conditions = " and ".join(f"{name} = {value}" for name, value in fixed.items())
             subject = f"No rows with {conditions}" if conditions else "No rows"
             raise ParameterError(
-                "given_impossible",
+                "value_outside_domain",
                 f"{subject} can be drawn: the constraints of the schema exclude them. "
                 "Give other values.",
             )
@@ -255,7 +255,10 @@ def rows_to_draw(model: SynthesisModel, rows: object) -> int:
     row_count = read.whole(rows, "rows")
     if row_count < 0:
         raise ParameterError(
-            "parameter_out_of_range", f"rows must be 0 or more, not {row_count:,}."
+            "parameter_out_of_range",
+            f"rows must be 0 or more, not {row_count:,}.",
+            parameter="rows",
+            given=row_count,
         )
     if room is not None and row_count > room:
         raise too_many_for_keys(row_count, room)
@@ -268,6 +271,8 @@ def check_memory(rows: int, instead: str) -> None:
         raise ParameterError(
             "parameter_out_of_range",
             f"At most {MOST_IN_MEMORY:,} rows are drawn into memory, not {rows:,}. {instead}",
+            parameter="rows",
+            given=rows,
         )
 
 

@@ -50,7 +50,7 @@ class Charge:
         """Take a share out; what is not there is refused, before anything is drawn."""
         if not 0 < share <= self.remaining:
             raise InternalError(
-                "charge_exceeded",
+                "internal",
                 f"A share of {float(share):.6g} of the charge was asked for, "
                 f"but {float(self.remaining):.6g} is left.",
             )

@@ -237,6 +237,8 @@ def _noisy_locations(
             f"{1.01 * least:.3g} to {0.99 * most:.3g}, not {arguments.shown(epsilon)}: with less, "
             "places would be moved beyond the map; with more, by less than can be told on it. Give "
             f"another {option('epsilon_per_metre')}, or another {option('box')}.",
+            parameter="epsilon_per_metre",
+            given=arguments.shown(epsilon),
         ) from None
 
 
@@ -270,6 +272,7 @@ def _box(box: Sequence[float], unit: str) -> Box:
             "two; of degrees from -180 to 180 and from -85 to 85. Give "
             f"{option('box', [-8.7, 41.1, -8.5, 41.3])}; where places are in metres, add "
             f"{option('unit', 'metres')}.",
+            parameter="box",
         )
     return Box(west, south, east, north)
 

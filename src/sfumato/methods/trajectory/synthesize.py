@@ -116,6 +116,7 @@ class PathSynthesis:
                 "parameter_out_of_range",
                 "Hexagons lie on the earth: places must be declared as degrees, from -180 to 180 "
                 "east and from -85 to 85 north. Leave out hexagons, which takes squares.",
+                parameter="hexagons",
             )
         # A hexagon of resolution 0 covers about 350 square degrees at the equator. Each has seven
         # hexagons of the next resolution.
@@ -125,6 +126,7 @@ class PathSynthesis:
                 "parameter_out_of_range",
                 f"Resolution {self.hexagons} needs about {hexagon_count:,.0f} hexagons; at most "
                 f"{_MOST_CELLS**2:,} are possible. Give a lower resolution.",
+                parameter="hexagons",
             )
         return ReferenceSystems.hexagons(box, self.hexagons)
 
@@ -255,6 +257,8 @@ def _within(name: str, value: Any, low: int, high: int) -> float:
         raise ParameterError(
             "parameter_out_of_range",
             f"{name} must be a number from {low:,} to {high:,}, not {arguments.shown(value)}.",
+            parameter=name,
+            given=arguments.shown(value),
         )
     return number
 

@@ -173,7 +173,11 @@ Event = Leaf | Composed | Repeated | Parallel
 
 def _some_events(events: object) -> tuple[Event, ...]:
     if not isinstance(events, tuple | list) or not events:
-        raise ParameterError("parameter_missing", "A composed event must list at least one event.")
+        raise ParameterError(
+            "parameter_missing",
+            "A composed event must list at least one event.",
+            parameter="events",
+        )
     return tuple(_checked_event(event) for event in events)
 
 

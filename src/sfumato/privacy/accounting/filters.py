@@ -156,7 +156,9 @@ class RenyiFilter:
         store(self, conversion_delta=exact_numbers.positive_delta(self.conversion_delta))
         if self.order <= 1:
             raise ParameterError(
-                "parameter_out_of_range", f"order must be above 1, but {self.order} was given."
+                "parameter_out_of_range",
+                f"order must be above 1, but {self.order} was given.",
+                parameter="order",
             )
 
     @property
@@ -192,6 +194,7 @@ def units_of(budget_filter: Filter) -> tuple[int, ...]:
         raise ParameterError(
             "parameter_out_of_range",
             "A limit must fit a 64-bit count of its units: epsilon below 9e9, rho below 9.2.",
+            parameter="budget",
         )
     return counts
 
@@ -260,7 +263,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.filters:
-            raise ParameterError("parameter_missing", "A budget must have at least one filter.")
+            raise ParameterError(
+                "parameter_missing", "A budget must have at least one filter.", parameter="budget"
+            )
         self.limits()
         self.loss()
 

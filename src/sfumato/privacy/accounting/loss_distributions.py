@@ -47,6 +47,7 @@ def epsilon(event: Event, *, delta: Fraction) -> Fraction:
             "parameter_out_of_range",
             f"delta {float(delta):.3e} leaves nothing beyond what the events take themselves.",
             hint="Give a larger delta.",
+            parameter="delta",
         )
     return Fraction(result)
 

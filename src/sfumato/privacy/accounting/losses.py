@@ -159,6 +159,7 @@ def delta_left(delta: Fraction, spent: Fraction) -> Fraction:
             f"delta {float(delta):.3e} leaves nothing beyond the {float(spent):.3e} that the "
             "events take themselves.",
             hint="Give a larger delta.",
+            parameter="delta",
         )
     return delta - spent
 

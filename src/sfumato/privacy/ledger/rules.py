@@ -174,7 +174,9 @@ def reserve(
     """Charge accounts and all their ancestors, all or none; return the entry number."""
     names = sorted(set(accounts))
     if not names:
-        raise ParameterError("parameter_missing", "A charge must name at least one account.")
+        raise ParameterError(
+            "parameter_missing", "A charge must name at least one account.", parameter="accounts"
+        )
     # One request id is charged once: repeating a question must not draw fresh noise.
     earlier = draft.request((principal, request_id))
     if earlier is not None:
@@ -459,7 +461,7 @@ def check_request(principal: str, request_id: str, body_digest: str) -> None:
     check_name(request_id, "request id")
     if len(body_digest) != 64 or not set(body_digest) <= set("0123456789abcdef"):
         raise ParameterError(
-            "request_id_invalid", "The body of a request is given by its SHA-256 in hexadecimal."
+            "name_invalid", "The body of a request is given by its SHA-256 in hexadecimal."
         )
 
 

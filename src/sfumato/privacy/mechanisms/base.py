@@ -143,6 +143,8 @@ def check_beta(beta: float) -> float:
     """Check a failure probability: a float strictly between 0 and 1."""
     if not (math.isfinite(beta) and 0 < beta < 1):
         raise ParameterError(
-            "parameter_out_of_range", f"beta must lie between 0 and 1, both excluded, not {beta!r}."
+            "parameter_out_of_range",
+            f"beta must lie between 0 and 1, both excluded, not {beta!r}.",
+            parameter="beta",
         )
     return beta

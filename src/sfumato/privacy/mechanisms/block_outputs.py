@@ -58,6 +58,7 @@ class BlockOutputs:
                 "parameter_out_of_range",
                 f"{blocks} blocks cannot hold everybody {repeats} times: give a number of blocks "
                 f"that is a multiple of {repeats}, such as {max(blocks // repeats, 2) * repeats}.",
+                parameter="blocks",
             )
         exact_numbers.store(
             self,

@@ -88,6 +88,8 @@ class Quantile:
                 "parameter_out_of_range",
                 f"The rank of a quantile must lie between 0 and 1 with at most six decimals, "
                 f"not {rank}.",
+                parameter="rank",
+                given=rank,
             )
         store(
             self,
@@ -101,6 +103,8 @@ class Quantile:
                 "parameter_out_of_range",
                 f"A quantile is chosen among at most 2^63 - 1 points, not {self.size:,}.",
                 hint="Declare narrower bounds or a coarser step.",
+                parameter="size",
+                given=self.size,
             )
 
     @property

@@ -83,6 +83,7 @@ class SmoothMedian:
                 "parameter_out_of_range",
                 f"The smooth median needs a beta above {float(2 * _BETA_MARGIN):.0e}, but epsilon "
                 f"{float(self.epsilon):g} leaves {float(self.beta):.0e}. Raise epsilon or delta.",
+                parameter="epsilon",
             )
 
     @property

@@ -93,5 +93,6 @@ def _checked(size: object) -> int:
             "parameter_out_of_range",
             f"Noise cannot be drawn in size {shown(size)}: give a whole number of draws, "
             "at least 0.",
+            parameter="size",
         )
     return int(size)

@@ -152,6 +152,7 @@ def discrete_gaussian(variance: Fraction, size: int, entropy: Entropy) -> NDArra
             "parameter_out_of_range",
             "Gaussian noise cannot be drawn with this stddev: it must be between 2^-500 and 2^500.",
             hint="Choose another unit for the values.",
+            parameter="stddev",
         )
     return collect(size, _ACCEPTANCE, lambda count: _gaussian_trials(variance, count, entropy))
 

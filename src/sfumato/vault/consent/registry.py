@@ -83,7 +83,7 @@ def read_changes(path: Path, purposes: Sequence[str], kind: Kind) -> list[Consen
         ) from None
     except (UnicodeDecodeError, csv.Error):
         raise SourceError(
-            "consent_file_invalid",
+            "file_malformed",
             f"'{path}' cannot be read as CSV in UTF-8. Nothing was taken from it. Save it as CSV "
             f"with the columns {', '.join(COLUMNS[:3])} and, if known, time.",
         ) from None
@@ -99,7 +99,7 @@ def _titles(path: Path, head: str) -> list[str]:
     ]
     if tuple(titles) not in (COLUMNS[:3], COLUMNS):
         raise SourceError(
-            "consent_file_invalid",
+            "file_malformed",
             f"The first line of '{path}' must name the columns {','.join(COLUMNS[:3])} and, if "
             "known, time, in this order. A line says yes or no: 1042,research,yes.",
         )
@@ -133,7 +133,7 @@ def checked(
     if bad:
         unlisted = f"; and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
         raise ParameterError(
-            "consent_file_invalid",
+            "file_malformed",
             f"{len(bad)} line{'s' * (len(bad) > 1)} cannot be taken, so nothing was changed: "
             f"{'; '.join(islice(bad, _LISTED))}{unlisted}. Mend them and import it again.",
         )
@@ -383,6 +383,7 @@ def _line(number: int, change: object) -> tuple[str, str, str, str]:
     raise ParameterError(
         "parameter_type_wrong",
         f"changes must be {_CHANGES}, but change {number} is {arguments.shown(change)}.",
+        parameter="changes",
     )
 
 

@@ -429,6 +429,7 @@ def written(
         raise ParameterError(
             "choice_unknown",
             f"A feed cannot be had as {quoted(ending)}; {suggestion(ending, list(FORMATS))}",
+            parameter="format",
         )
     media, write = FORMATS[ending]
     return media, write(feed, items if ending == "csv" else items[-_NEWEST:], home)

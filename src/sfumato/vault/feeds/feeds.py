@@ -207,7 +207,12 @@ class FeedRegistry:
         """What a feed told of each period, in order; the newest `limit` of them."""
         most = None if limit is None else arguments.whole(limit, "limit")
         if most is not None and most < 1:
-            raise ParameterError("parameter_out_of_range", f"limit must be at least 1, not {most}.")
+            raise ParameterError(
+                "parameter_out_of_range",
+                f"limit must be at least 1, not {most}.",
+                parameter="limit",
+                given=most,
+            )
         return self._answering.read(self.get(name, principal=principal), most)
 
     def state(self, feed: Feed) -> dict[str, Any]:
@@ -315,6 +320,7 @@ def _asked(
             "A feed asks one thing: a question in SQL, or what a family such as "
             f"{option('family', 'publish')} or {option('continual', True)} does with a "
             f"{option('dataset')}.",
+            parameter="sql",
         )
     if family is None:
         _check_question(asked)
@@ -347,6 +353,8 @@ def _delay(days: object) -> int:
         raise ParameterError(
             "parameter_out_of_range",
             f"{option('delay')} must be from 0 to 3660 days, not {delay_days}.",
+            parameter="delay",
+            given=delay_days,
         )
     return delay_days
 

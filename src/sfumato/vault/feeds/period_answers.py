@@ -360,6 +360,7 @@ class Answering:
                 "parameter_missing",
                 f"A continual feed takes one price for all periods: give {option('epsilon')} or "
                 f"{option('rho')}.",
+                parameter="epsilon",
             )
         return session.admit("publish", self._streams.prepared(feed, facts), facts)
 

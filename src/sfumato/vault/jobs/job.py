@@ -171,7 +171,7 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
     for name, value in asked.items():
         if name in files and isinstance(value, str | Path):
             raise ParameterError(
-                "job_request_invalid",
+                "request_malformed",
                 f"{name} of a job must be given as what it holds, not as {arguments.shown(value)}: "
                 "the server that runs it may not have that file. Give the values as a list.",
             )
@@ -180,7 +180,7 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
     length = len(dumps(plain))
     if length > MOST_BYTES:
         raise ParameterError(
-            "job_request_invalid",
+            "request_malformed",
             f"What a job is asked may have {MOST_BYTES:,} bytes in JSON, not {length:,}. Ask for "
             "fewer ranges at a time.",
         )
@@ -204,7 +204,7 @@ def _plain_value(value: object, name: str) -> Any:
     if listed is not value:  # one number of NumPy
         return _plain_value(listed, name)
     raise ParameterError(
-        "job_request_invalid",
+        "request_malformed",
         f"{name} of a job must be plain: numbers, texts, truth values, or lists of them, not "
         f"{arguments.shown(value)}.",
     )
@@ -224,6 +224,7 @@ def family_named(name: str) -> Family:
         raise ParameterError(
             "choice_unknown",
             f"A job cannot be of {quoted(name)}; {suggestion(name, [*known, ANONYMIZE, COMPARE])}",
+            parameter="family",
         )
     return known[name]
 
@@ -250,7 +251,7 @@ def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
     except TypeError as error:
         takes = ", ".join(parameter.name for parameter in (*known.fields, *known.cost))
         raise ParameterError(
-            "job_request_invalid",
+            "request_malformed",
             f"A job of {known.name!r} cannot be asked so: {error}. It takes {takes}.",
         ) from None
     return plain

@@ -323,7 +323,10 @@ class Jobs(Shown):
         number = arguments.whole(limit, "limit")
         if not 1 <= number <= _MOST_LISTED:
             raise ParameterError(
-                "parameter_out_of_range", f"limit must be from 1 to {_MOST_LISTED}, not {number}."
+                "parameter_out_of_range",
+                f"limit must be from 1 to {_MOST_LISTED}, not {number}.",
+                parameter="limit",
+                given=number,
             )
         owner = self._whose(principal)
         return self._store.list(owner, limit=number) if self._begun else []

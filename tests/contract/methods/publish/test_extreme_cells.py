@@ -126,7 +126,7 @@ def test_F21_a_scale_whose_sums_could_wrap_is_refused_in_planning() -> None:
     """At 2^62 points three ratings leave 64 bits; what is allowed cannot with any memory."""
     with pytest.raises(ParameterError) as caught:
         ratings.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, 2**62 - 2)))
-    assert caught.value.code == "domain_too_large"
+    assert caught.value.code == "problem_too_large"
     widest = ratings.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, ratings.MOST_POINTS - 1)))
     assert widest.scale.last * 2**38 < 2**63
 
@@ -151,7 +151,7 @@ def test_baskets_refuse_a_wide_scale_in_planning(duckdb_engine: Open) -> None:
     """Wider ones failed after the charge: the tilt of the ratings was no float any more."""
     with pytest.raises(ParameterError) as caught:
         baskets.prepare(deduplicated_ratings(Kind.INTEGER, Bounds(0, 2**20)))
-    assert caught.value.code == "domain_too_large"
+    assert caught.value.code == "problem_too_large"
     request = deduplicated_ratings(Kind.INTEGER, Bounds(0, baskets.MOST_RATINGS - 1))
     people = 300
     stars = pa.array([0, baskets.MOST_RATINGS - 1] * (people // 2), pa.int64())

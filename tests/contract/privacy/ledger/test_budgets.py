@@ -191,7 +191,7 @@ def charge_free(ledger: Ledger) -> Receipt:
         ({"principal": "a\nb"}, "name_invalid"),
         ({"request_id": "x" * 201}, "name_invalid"),
         ({"request_id": "\ud800"}, "name_invalid"),
-        ({"body_digest": "abc"}, "request_id_invalid"),
+        ({"body_digest": "abc"}, "name_invalid"),
     ],
 )
 def test_bad_requests_are_refused_and_charge_nothing(

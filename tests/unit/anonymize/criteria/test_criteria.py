@@ -208,7 +208,7 @@ def test_k_map_and_presence_look_at_the_population() -> None:
         (lambda: EntropyDiversity(2.5, of="s"), "parameter_out_of_range"),  # type: ignore[arg-type]
         (lambda: RecursiveDiversity(2, of="s", c=0), "parameter_out_of_range"),
         (lambda: TCloseness(-1, of="s"), "parameter_out_of_range"),
-        (lambda: TCloseness("nan", of="s"), "parameter_not_number"),
+        (lambda: TCloseness("nan", of="s"), "parameter_type_wrong"),
         (lambda: TCloseness(1, of="s", distance="far"), "choice_unknown"),  # type: ignore[arg-type]
         (lambda: DeltaDisclosure(0, of="s"), "parameter_out_of_range"),
         (lambda: BetaLikeness(0, of="s"), "parameter_out_of_range"),

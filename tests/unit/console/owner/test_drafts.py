@@ -98,16 +98,16 @@ def test_a_table_is_kept_for_its_owner_alone_under_a_name_of_ours(tmp_path: Path
 
 
 NO_TABLES = {
-    "empty": (b"", "a.csv", "upload_invalid"),
-    "program": (b"x", "a.exe", "upload_invalid"),
-    "packed-by-name": (b"x", "a.csv.gz", "upload_invalid"),
-    "no-ending": (b"x", "a", "upload_invalid"),
-    "packed": (gzip.compress(b"a,b\n" * 10_000), "a.csv", "upload_invalid"),
-    "zip": (b"PK\x03\x04....", "a.tsv", "upload_invalid"),
-    "text-as-parquet": (b"no parquet at all", "a.parquet", "upload_invalid"),
-    "hollow-parquet": (b"PAR1....PAR1", "a.parquet", "upload_invalid"),
-    "many-columns": (b"," * 2000 + b"\n", "a.csv", "upload_invalid"),
-    "long-line": (b"x" * (1024**2 + 5), "a.csv", "upload_invalid"),
+    "empty": (b"", "a.csv", "request_malformed"),
+    "program": (b"x", "a.exe", "request_malformed"),
+    "packed-by-name": (b"x", "a.csv.gz", "request_malformed"),
+    "no-ending": (b"x", "a", "request_malformed"),
+    "packed": (gzip.compress(b"a,b\n" * 10_000), "a.csv", "request_malformed"),
+    "zip": (b"PK\x03\x04....", "a.tsv", "request_malformed"),
+    "text-as-parquet": (b"no parquet at all", "a.parquet", "request_malformed"),
+    "hollow-parquet": (b"PAR1....PAR1", "a.parquet", "request_malformed"),
+    "many-columns": (b"," * 2000 + b"\n", "a.csv", "request_malformed"),
+    "long-line": (b"x" * (1024**2 + 5), "a.csv", "request_malformed"),
 }
 
 
@@ -123,11 +123,11 @@ def test_what_unfolds_to_too_much_is_refused_by_its_index(
     bomb = parquet(pa.table({"a": ["x" * 1000] * 20_000}))
     assert len(bomb) < 10_000
     monkeypatch.setattr(uploads, "_MOST_ROWS", 10_000)
-    assert code_of(store_upload, BytesIO(bomb), "a.parquet", tmp_path) == "upload_invalid"
+    assert code_of(store_upload, BytesIO(bomb), "a.parquet", tmp_path) == "request_malformed"
     wide = parquet(pa.table({f"c{place}": [1] for place in range(1100)}))
     folder = tmp_path / "other"
     folder.mkdir()
-    assert code_of(store_upload, BytesIO(wide), "a.parquet", folder) == "upload_invalid"
+    assert code_of(store_upload, BytesIO(wide), "a.parquet", folder) == "request_malformed"
 
 
 def test_more_than_may_be_sent_is_not_written(

@@ -120,7 +120,7 @@ def test_duckdb_file(
     (tmp_path / "b.duckdb").write_text("no database at all")
     with pytest.raises(SourceError) as refusal:
         opened(f"duckdb://{tmp_path}/b.duckdb#t")
-    assert refusal.value.code == "file_damaged"
+    assert refusal.value.code == "file_malformed"
 
 
 def test_little_memory_spills(opened: Callable[..., DuckDB]) -> None:

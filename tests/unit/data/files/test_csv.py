@@ -74,10 +74,10 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "text after a quote": (b'a,b\n1,2\n"3"x,4\n', "table_malformed", "Line 3 "),
     "old mac line ends": (b"a,b\r1,2\r3,4\r", "table_malformed", "Line 1 "),
     "one stray carriage return": (b"a,b\n1,2\r3\n", "table_malformed", "Line 2 "),
-    "spreadsheet": (b"PK\x03\x04\0\0", "file_damaged", "spreadsheet"),
-    "pdf": (b"%PDF-1.7\n", "file_damaged", "PDF"),
-    "parquet": (b"PAR1\0\0", "file_damaged", "Parquet"),
-    "gzip": (gzip.compress(b"a\n"), "file_damaged", "Name it .csv.gz"),
+    "spreadsheet": (b"PK\x03\x04\0\0", "file_malformed", "spreadsheet"),
+    "pdf": (b"%PDF-1.7\n", "file_malformed", "PDF"),
+    "parquet": (b"PAR1\0\0", "file_malformed", "Parquet"),
+    "gzip": (gzip.compress(b"a\n"), "file_malformed", "Name it .csv.gz"),
     "too many columns": (b"a," * 10_000 + b"a\n", "problem_too_large", "10,001 columns"),
 }
 
@@ -156,7 +156,7 @@ def test_damaged_gzip(read_csv: Any, damage: Callable[[bytes], bytes]) -> None:
     whole = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (n, n * n) for n in range(1000)))
     with pytest.raises(CallerError) as refusal:
         read_csv(damage(whole), name="t.csv.gz")
-    assert refusal.value.code == "file_damaged"
+    assert refusal.value.code == "file_malformed"
 
 
 def test_changed_while_reading(tmp_path: Path) -> None:

@@ -256,24 +256,24 @@ def test_entities_are_refused(tmp_path: Path) -> None:
     path = _repacked(book(tmp_path / "t.xlsx", [["a"], [1]]), _in_sheet(b"<worksheet", entities))
     with pytest.raises(SourceError) as refusal:
         read(path)
-    assert refusal.value.code == "file_damaged"
+    assert refusal.value.code == "file_malformed"
 
 
 @pytest.mark.parametrize(
     ("name", "data", "code", "words"),
     [
-        ("t.xlsx", b"\xd0\xcf\x11\xe0" + bytes(600), "file_damaged", "old .xls"),
+        ("t.xlsx", b"\xd0\xcf\x11\xe0" + bytes(600), "file_malformed", "old .xls"),
         (
             "t.xlsx",
             b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"),
             "excel_locked",
             "without a password",
         ),
-        ("t.xlsx", b"a,b\n1,2\n", "file_damaged", "does not start like one"),
-        ("t.xlsx", b"", "file_damaged", "does not start like one"),
-        ("t.xlsx", b"PK\x03\x04" + bytes(50), "file_damaged", "damaged"),
+        ("t.xlsx", b"a,b\n1,2\n", "file_malformed", "does not start like one"),
+        ("t.xlsx", b"", "file_malformed", "does not start like one"),
+        ("t.xlsx", b"PK\x03\x04" + bytes(50), "file_malformed", "damaged"),
         ("t.xls", b"\xd0\xcf\x11\xe0", "format_unknown", "saved as .xlsx"),
-        ("t.csv", b"PK\x03\x04" + bytes(50), "file_damaged", "name it .xlsx"),
+        ("t.csv", b"PK\x03\x04" + bytes(50), "file_malformed", "name it .xlsx"),
     ],
 )
 def test_other_files_say_what_to_do(

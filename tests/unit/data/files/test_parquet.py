@@ -84,16 +84,16 @@ def test_differing_files(opened: Callable[..., DuckDB], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
-        (lambda data: data[:-100], "file_damaged"),
-        (lambda data: data[:6], "file_damaged"),
-        (lambda _: b"", "file_damaged"),
-        (lambda _: b"a,b\n1,2\n" * 10, "file_damaged"),
-        (lambda data: data[:-8] + struct.pack("<I", 2**31) + b"PAR1", "file_damaged"),
-        (lambda data: data[:-8] + struct.pack("<I", 40) + b"PAR1", "file_damaged"),
-        (lambda data: data[:-60] + b"\xff" * 52 + data[-8:], "file_damaged"),
-        (lambda data: data[:-4] + b"PARE", "file_damaged"),
-        (lambda data: data[:3000] + bytes([data[3000] ^ 1]) + data[3001:], "file_damaged"),
-        (lambda data: data[:6] + b"\xff\xff" + data[8:], "file_damaged"),
+        (lambda data: data[:-100], "file_malformed"),
+        (lambda data: data[:6], "file_malformed"),
+        (lambda _: b"", "file_malformed"),
+        (lambda _: b"a,b\n1,2\n" * 10, "file_malformed"),
+        (lambda data: data[:-8] + struct.pack("<I", 2**31) + b"PAR1", "file_malformed"),
+        (lambda data: data[:-8] + struct.pack("<I", 40) + b"PAR1", "file_malformed"),
+        (lambda data: data[:-60] + b"\xff" * 52 + data[-8:], "file_malformed"),
+        (lambda data: data[:-4] + b"PARE", "file_malformed"),
+        (lambda data: data[:3000] + bytes([data[3000] ^ 1]) + data[3001:], "file_malformed"),
+        (lambda data: data[:6] + b"\xff\xff" + data[8:], "file_malformed"),
     ],
 )
 def test_damage(
@@ -126,7 +126,7 @@ def test_every_page_is_checked(tmp_path: Path, version: str, compression: str) -
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x40]) + whole[position + 1 :])
         with pytest.raises(CallerError) as refusal:
             parquet_files([path])
-        assert refusal.value.code == "file_damaged"
+        assert refusal.value.code == "file_malformed"
 
 
 @pytest.mark.parametrize("dictionary", [False, True])

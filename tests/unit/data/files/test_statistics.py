@@ -132,7 +132,7 @@ def test_other_files_are_refused_in_words(tmp_path: Path, ending: str) -> None:
         path.write_bytes(data)
         with pytest.raises(SourceError, match="Cannot read") as refusal:
             read(path)
-        assert refusal.value.code == "file_damaged"
+        assert refusal.value.code == "file_malformed"
         assert refusal.value.__context__ is None
 
 
@@ -158,7 +158,7 @@ def test_a_reader_that_dies_is_a_refusal(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(readstat_process, "__file__", str(program))
     with pytest.raises(SourceError) as refusal:
         read(saved(tmp_path, ".sav"))
-    assert refusal.value.code == "file_damaged"
+    assert refusal.value.code == "file_malformed"
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

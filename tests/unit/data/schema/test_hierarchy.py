@@ -140,7 +140,7 @@ def test_values_of_another_kind_are_refused_together() -> None:
     for hierarchy, _ in _each()[:4]:
         with pytest.raises(SchemaError) as caught:
             hierarchy.grow([True, b"secret"])  # type: ignore[list-item]
-        assert caught.value.code == "value_kind"
+        assert caught.value.code == "kind_mismatch"
         assert "2 values" in caught.value.message
         assert "secret" not in caught.value.message
 

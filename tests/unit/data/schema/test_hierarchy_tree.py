@@ -141,7 +141,7 @@ def test_leaves_have_their_kind(tmp_path: Path, text: str, kind: Kind, value: ob
 def test_leaves_of_another_kind(tmp_path: Path, text: str, kind: Kind) -> None:
     with pytest.raises(SchemaError) as caught:
         read(tmp_path, f"\n{text};*\n", kind)
-    assert caught.value.code == "value_kind"
+    assert caught.value.code == "kind_mismatch"
     assert "line 2" in caught.value.message
     assert str(kind) in caught.value.message
 

@@ -56,10 +56,10 @@ def test_what_is_declared_is_kept(tmp_path: Path, lines: str, layout: FileLayout
         ('separator = "\\""', "spelling_invalid"),
         ('separator = "."', "spelling_invalid"),
         ('separator = "§"', "spelling_invalid"),
-        ("separator = 5", "schema_key_invalid"),
+        ("separator = 5", "schema_malformed"),
         ("header_row = 0", "table_malformed"),
-        ("header_row = true", "schema_key_invalid"),
-        ('decimal = ","', "schema_key_invalid"),
+        ("header_row = true", "schema_malformed"),
+        ('decimal = ","', "schema_malformed"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_line(tmp_path: Path, line: str, code: str) -> None:

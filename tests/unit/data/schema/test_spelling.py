@@ -60,7 +60,7 @@ def test_what_is_declared_is_saved_as_it_was(tmp_path: Path, lines: tuple[str, .
         (('kind = "date"', 'format = "%d.%m.%Y"', "pivot = 30"), 4, "spelling_invalid"),
         (('kind = "date"', 'format = "%d.%m.%y"', "pivot = 100"), 4, "spelling_invalid"),
         (('kind = "date"', "pivot = 30"), 4, "spelling_invalid"),
-        (('kind = "date"', "format = 3"), 4, "schema_key_invalid"),
+        (('kind = "date"', "format = 3"), 4, "schema_malformed"),
         (('kind = "text"', 'format = "%d.%m.%Y"'), 4, "spelling_invalid"),
         (('kind = "date"', 'decimal = ","'), 4, "spelling_invalid"),
         (('kind = "integer"', 'decimal = ","'), 4, "spelling_invalid"),

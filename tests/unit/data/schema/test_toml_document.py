@@ -113,7 +113,7 @@ def test_what_is_no_toml_is_left_to_the_parser(text: str) -> None:
 def test_depth(text: str) -> None:
     with pytest.raises(SchemaError, match=r"^x\.toml, line 3: nested deeper than 32") as caught:
         Lines(text, "x.toml")
-    assert caught.value.code == "schema_syntax"
+    assert caught.value.code == "schema_malformed"
 
 
 def test_depth_allowed() -> None:

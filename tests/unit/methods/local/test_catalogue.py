@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "nothing": ("file_malformed", lambda: local.from_json(None)),
     "bounds": ("bounds_invalid", lambda: local.mean(bounds=(1, 0), epsilon=1)),
     "no pair": ("parameter_type_wrong", lambda: local.mean(bounds=5, epsilon=1)),
-    "epsilon": ("parameter_not_number", lambda: local.mean(bounds=(0, 1), epsilon="much")),
+    "epsilon": ("parameter_type_wrong", lambda: local.mean(bounds=(0, 1), epsilon="much")),
     "too large": ("parameter_out_of_range", lambda: local.mean(bounds=(0, 1), epsilon=21)),
     "names twice": (
         "parameter_out_of_range",

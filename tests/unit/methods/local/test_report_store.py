@@ -135,7 +135,7 @@ def test_closing_is_final(store: ReportStore, base: sqlite3.Connection) -> None:
     for again in (lambda: add(store, [item(2)]), lambda: store.close_round("2028")):
         with pytest.raises(PolicyError) as refusal:
             again()
-        assert refusal.value.code == "round_closed"
+        assert refusal.value.code == "round_not_open"
     assert store.read().closed == "2027-01-01T00:00:00Z"
     assert base.execute("SELECT COUNT(*) FROM used").fetchone() == (0,)
     for change in (
@@ -160,7 +160,7 @@ def test_a_damaged_store_fails_and_quotes_nothing(tmp_path: Path) -> None:
     (tmp_path / "r.sqlite").write_bytes(b"secret" * 1000)
     with pytest.raises(InternalError) as failure:
         ReportStore(tmp_path / "r.sqlite", "round")
-    assert failure.value.code == "report_store_failed"
+    assert failure.value.code == "store_unavailable"
     assert "secret" not in failure.value.message
 
 
@@ -236,6 +236,6 @@ def test_a_file_put_in_its_place_takes_nothing_until_it_is_opened_again(
     for action in (lambda: add(store, [item(2)]), store.read, lambda: store.close_round("now")):
         with pytest.raises(InternalError) as refused:
             action()
-        assert refused.value.code == "report_store_failed"
+        assert refused.value.code == "store_unavailable"
     with closing(ReportStore(tmp_path / "r.sqlite", "round")) as again:
         assert add(again, [item(1), item(2)]) == [0]

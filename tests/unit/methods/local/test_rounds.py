@@ -110,7 +110,7 @@ def test_spaces_and_comments_do_not_matter(tmp_path: Path) -> None:
         ({"choices": ("yes", " yes ")}, "round_invalid"),
         ({"choices": ("yes", "")}, "round_invalid"),
         ({"epsilon": 0}, "parameter_out_of_range"),
-        ({"epsilon": "much"}, "parameter_not_number"),
+        ({"epsilon": "much"}, "parameter_type_wrong"),
         ({"epsilon": 1000}, "parameter_out_of_range"),
         ({"mechanism": "magic"}, "choice_unknown"),
         ({"choices": ("a", "b", "c"), "mechanism": "warner"}, "round_invalid"),

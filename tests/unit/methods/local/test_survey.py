@@ -201,7 +201,7 @@ def test_what_cannot_be_sent_is_refused(path: Path, tmp_path: Path) -> None:
     survey = Survey(path)
     with pytest.raises(ParameterError) as refusal:
         survey.send(survey.randomize(["yes"]))
-    assert code(refusal) == "url_invalid"
+    assert code(refusal) == "address_malformed"
     with pytest.raises(ParameterError) as refusal:
         survey.send(["yes"])  # type: ignore[arg-type]
     assert code(refusal) == "parameter_type_wrong"
@@ -209,7 +209,7 @@ def test_what_cannot_be_sent_is_refused(path: Path, tmp_path: Path) -> None:
     for wrong in ("ftp://x/survey/y", "http://", "https:///survey", *odd):
         with pytest.raises(ParameterError) as refusal:
             Survey(wrong)
-        assert code(refusal) == "url_invalid"
+        assert code(refusal) == "address_malformed"
     new_round(tmp_path / "other.toml", "Really?", ("yes", "no"), epsilon=1)
     foreign = Survey(tmp_path / "other.toml").randomize(["yes"])
     asked = survey.round

@@ -43,7 +43,7 @@ def test_the_grid_covers_the_range_finely(ends: tuple[float, float]) -> None:
         ("{", "program_output_invalid"),
         ([(5, 5)], "bounds_invalid"),
         ([(6, 5)], "bounds_invalid"),
-        ([(0, "nan")], "parameter_not_number"),
+        ([(0, "nan")], "parameter_type_wrong"),
         ([(0, 1e300)], "bounds_invalid"),
         ([{"low": 0, "high": 1, "hgih": 2}], "program_output_invalid"),
         ([{"low": 0, "high": 1, "name": "a"}] * 2, "program_output_invalid"),

@@ -151,7 +151,7 @@ def test_stated_error_and_ranges_of_a_release() -> None:
         (whole_numbers(4, 4), (), None, "columns_invalid"),
         (whole_numbers(4), ("integer",), None, "option_not_applicable"),
         (whole_numbers(4), (), "wave", "option_not_applicable"),
-        (whole_numbers(LONGEST_ROOT + 1), (), "root", "domain_too_large"),
+        (whole_numbers(LONGEST_ROOT + 1), (), "root", "problem_too_large"),
         (
             (Listed("none", pa.array([None], pa.string()), declared=True),),
             (),

@@ -194,7 +194,7 @@ def test_ends_are_possible_and_ranks_are_sorted() -> None:
         ("0.5,1.5", "parameter_out_of_range"),
         ([-0.1], "parameter_out_of_range"),
         (["1/3"], "parameter_out_of_range"),
-        ("a,b", "parameter_not_number"),
+        ("a,b", "parameter_type_wrong"),
     ],
 )
 def test_other_ranks_are_refused(ranks: object, code: str) -> None:

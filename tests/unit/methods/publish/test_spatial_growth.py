@@ -129,4 +129,4 @@ def test_too_many_columns_are_refused() -> None:
 def test_a_column_of_too_many_points_is_refused() -> None:
     with pytest.raises(ParameterError) as caught:
         Space((axis("x", MAX_POINTS + 1),))
-    assert caught.value.code == "domain_too_large"
+    assert caught.value.code == "problem_too_large"

@@ -20,24 +20,24 @@ DOUBLING = "WITH c0 AS (SELECT id FROM people)" + "".join(
 PARENS = 10_000
 REFUSED = {
     # 29: not one SELECT
-    "SELECT COUNT(*) FROM people; DROP TABLE people": "sql_not_one_select",
+    "SELECT COUNT(*) FROM people; DROP TABLE people": "question_not_supported",
     "'; DROP TABLE people;--": "sql_syntax",
-    "DROP TABLE people": "sql_not_one_select",
+    "DROP TABLE people": "question_not_supported",
     "SELECT COUNT(*) FROM people WHERE city = ’A’": "sql_syntax",
     "SELECT COUNT(*) FROM people\x00": "sql_syntax",
     "SELECT COUNT(*) FROM people WHERE name = 'x": "sql_syntax",
-    "": "sql_not_one_select",
-    "SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM people": "sql_not_one_select",
+    "": "question_not_supported",
+    "SELECT COUNT(*) FROM people UNION ALL SELECT COUNT(*) FROM people": "question_not_supported",
     # 30: doors out of the tables
     "SELECT COUNT(*) FROM read_csv('/etc/passwd')": "clause_not_allowed",
     "SELECT COUNT(*) FROM '/etc/passwd'": "table_unknown",
     "SELECT COUNT(*) FROM duckdb_settings()": "clause_not_allowed",
     "SELECT COUNT(*) FROM information_schema.tables": "clause_not_allowed",
-    "COPY people TO 'x'": "sql_not_one_select",
-    "ATTACH 'x'": "sql_not_one_select",
-    "INSTALL httpfs": "sql_not_one_select",
-    "PRAGMA x": "sql_not_one_select",
-    "SET x = 1": "sql_not_one_select",
+    "COPY people TO 'x'": "question_not_supported",
+    "ATTACH 'x'": "question_not_supported",
+    "INSTALL httpfs": "question_not_supported",
+    "PRAGMA x": "question_not_supported",
+    "SET x = 1": "question_not_supported",
     "SELECT COUNT(*) FROM nowhere": "table_unknown",
     # 31: no aggregate that can be released
     "SELECT * FROM people": "column_not_aggregated",

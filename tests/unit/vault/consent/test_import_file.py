@@ -81,7 +81,7 @@ BAD = {
 def test_every_line_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
     lines = ["1,research,no", *BAD, "2,care,yes", "2,care,no"]
     code, message = refused(tmp_path, HEAD + "\n".join(lines) + "\n")
-    assert code == "consent_file_invalid"
+    assert code == "file_malformed"
     assert message.startswith(f"{len(BAD) + 1} lines")
     for place, said in enumerate(BAD.values(), 3):
         [told] = [one for one in message.split("; line ") if one.startswith(f"{place}:")] or [
@@ -94,7 +94,7 @@ def test_every_line_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("time", ["2999-01-01", "yesterday", "2023-02-29", "9999-12-31T23:00-09"])
 def test_a_time_to_come_or_none_is_no_time(tmp_path: Path, time: str) -> None:
     code, message = refused(tmp_path, f"person,purpose,agreed,time\n1,care,no,{time}\n")
-    assert code == "consent_file_invalid"
+    assert code == "file_malformed"
     assert "line 2: the time" in message
 
 
@@ -119,13 +119,13 @@ def test_of_many_bad_lines_some_are_named_and_all_are_counted(tmp_path: Path) ->
     ],
 )
 def test_what_is_no_such_file(tmp_path: Path, text: bytes) -> None:
-    assert refused(tmp_path, text)[0] == "consent_file_invalid"
+    assert refused(tmp_path, text)[0] == "file_malformed"
 
 
 @pytest.mark.parametrize("person", ["", "a\0b", "a\rb", "x" * 1001])
 def test_people_who_cannot_be_written_on_a_line(tmp_path: Path, person: str) -> None:
     code, message = refused(tmp_path, f'{HEAD}"{person}",care,yes\n', Kind.TEXT)
-    assert code == "consent_file_invalid"
+    assert code == "file_malformed"
     assert "on one line" in message
 
 

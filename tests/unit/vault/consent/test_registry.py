@@ -47,7 +47,7 @@ def test_changes_are_taken_together_or_not_at_all(vault: sf.Vault) -> None:
     assert registry.change([*said, (4, "care", True, None)])["changed"] == 1
     before = registry.version
     bad = [(5, "care", True, None), (6, "cure", True, None), (7, "care", "maybe", None)]
-    assert code_of(lambda: registry.change(bad)) == "consent_file_invalid"  # type: ignore[arg-type]
+    assert code_of(lambda: registry.change(bad)) == "file_malformed"  # type: ignore[arg-type]
     assert registry.change([])["changed"] == 0
     assert registry.version == before
 
@@ -144,7 +144,7 @@ def test_the_registry_is_one_of_the_files_in_use(agreeing: sf.Vault) -> None:
     for name in ("clinic/consent.sqlite", "clinic.head.consent"):
         kept = Path(name).read_bytes()
         exported = code_of(agreeing.consent().export, name, overwrite=True)
-        assert exported == "output_busy"
+        assert exported == "file_in_use"
         assert Path(name).read_bytes() == kept
 
 

@@ -33,12 +33,12 @@ def forge(vault: sf.Vault) -> None:
 @pytest.mark.parametrize("request_id", ["feed/years/2024", "feed/years", "console/x"])
 def test_nobody_asks_under_the_id_of_a_period(vault: sf.Vault, request_id: str) -> None:
     said = {"principal": "ann", "epsilon": "0.1", "request_id": request_id}
-    assert code_of(vault.query, SHOWN, **said) == "request_id_invalid"
+    assert code_of(vault.query, SHOWN, **said) == "name_invalid"
     asked = {"kind": "histogram", "columns": ["city"], **said}
-    assert code_of(vault.jobs.submit, "publish", "visits", **asked) == "request_id_invalid"
+    assert code_of(vault.jobs.submit, "publish", "visits", **asked) == "name_invalid"
     private = vault.private("visits", principal="ann")
     asked.pop("principal")
-    assert code_of(private.publish, **asked) == "request_id_invalid"
+    assert code_of(private.publish, **asked) == "name_invalid"
     assert vault.accounts(principal="ann")[0]["spent"] == "epsilon 0"
 
 

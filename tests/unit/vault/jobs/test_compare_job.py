@@ -45,10 +45,10 @@ def test_releases_are_compared_for_their_owner_and_nothing_is_released(vault: sf
 def test_what_cannot_be_compared_is_refused_when_it_is_submitted(vault: sf.Vault) -> None:
     made = done(vault, "publish", kind="histogram", columns=["city"], epsilon=1)
     submit = vault.jobs.submit
-    assert code_of(submit, "compare", "visits") == "candidates_invalid"
+    assert code_of(submit, "compare", "visits") == "comparison_impossible"
     assert code_of(submit, "compare", "visits", releases=[made], k=3) == "option_unknown"
     assert code_of(submit, "compare", "visits", releases=["x"]) == "release_unknown"
     vault.add("more", "visits.csv", "visits.toml", population="visits")
-    assert code_of(submit, "compare", "more", releases=[made]) == "candidates_invalid"
+    assert code_of(submit, "compare", "more", releases=[made]) == "comparison_impossible"
     theirs = code_of(submit, "compare", "visits", releases=[made], principal="ann")
     assert theirs == "permission_missing"

@@ -67,7 +67,7 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
         "column_unknown": {"columns": ["nothing"]},
         "choice_unknown": {"kind": "nothing"},
         "parameter_out_of_range": {"epsilon": 0},
-        "job_request_invalid": {"workload": "ranges.csv"},
+        "request_malformed": {"workload": "ranges.csv"},
         "plan_changed": {"plan": "0" * 64},
         "name_invalid": {"request_id": "\n"},
     }
@@ -76,9 +76,7 @@ def test_what_cannot_be_done_is_refused_at_once(vault: sf.Vault) -> None:
     # Some kinds take no columns, so that a call without them is right; this kind refuses it.
     no_columns: dict[str, Any] = {"kind": "histogram", "epsilon": 1}
     assert code_of(vault.jobs.submit, "publish", "visits", **no_columns) == "columns_invalid"
-    assert (
-        code_of(vault.jobs.submit, "publish", "visits", columns=["city"]) == "job_request_invalid"
-    )
+    assert code_of(vault.jobs.submit, "publish", "visits", columns=["city"]) == "request_malformed"
     # What is synthesized says which options it takes, as kinds of publications do.
     assert code_of(vault.jobs.submit, "synthesize", "visits", epsilon=1, epsilom=1) == (
         "option_unknown"
@@ -373,10 +371,10 @@ def test_values_of_a_job_are_plain_and_exact() -> None:
         "f": {"x": "1"},
     }
     for wrong in (object(), float("nan"), float("inf"), {1, 2}, b"x"):
-        assert code_of(plain_values, {"x": wrong}, ()) == "job_request_invalid"
-    assert code_of(plain_values, {"x": "y" * 2**20}, ()) == "job_request_invalid"
+        assert code_of(plain_values, {"x": wrong}, ()) == "request_malformed"
+    assert code_of(plain_values, {"x": "y" * 2**20}, ()) == "request_malformed"
     for file in ("ranges.csv", Path("ranges.csv")):
-        assert code_of(plain_values, {"workload": file}, ("workload",)) == "job_request_invalid"
+        assert code_of(plain_values, {"workload": file}, ("workload",)) == "request_malformed"
 
 
 def test_jobs_are_listed_as_many_as_asked_for(vault: sf.Vault) -> None:

@@ -57,7 +57,7 @@ _FOLDER_ERRORS = {
         "its files hold other types under one name. All files of a table must agree.",
     ),
     "FAILED_READ_FILE": (
-        "file_damaged",
+        "file_malformed",
         "a file in it is damaged or of another form. Write or fetch it again.",
     ),
     "DATA_SOURCE_NOT_FOUND": (

@@ -280,7 +280,7 @@ def check_folder(
     within = re.compile(rf"{re.escape(address.rstrip('/').replace('file:///', 'file:/'))}/")
     if any(within.match(file.replace("file:///", "file:/")) for file in reads(session, source)):
         raise OutputError(
-            "output_busy",
+            "file_in_use",
             f"Cannot write '{target.path}': it is read, and would be lost or changed, which "
             f"{option('overwrite', True)} does not allow.",
             hint="Choose another name.",

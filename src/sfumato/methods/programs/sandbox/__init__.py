@@ -66,6 +66,7 @@ def checked_choice(choice: str | None) -> str | None:
             "choice_unknown",
             f"There is no sandbox '{choice}'. Write {' or '.join(PROVIDERS)}, or nothing to have "
             f"the first that passes its test: in vault.toml (sandbox = ...) or in {VARIABLE}.",
+            parameter="sandbox",
         )
     return choice or None
 

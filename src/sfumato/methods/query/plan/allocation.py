@@ -154,6 +154,7 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
             f"The values of {names} are not declared, so groups can be released only by a "
             f"threshold, which needs a delta. Give {option('delta', 1e-7)}, say, which is a part "
             "of the budget's delta, or add under the column in its schema: values = [...]",
+            parameter="delta",
         )
     _check_weights(plan, price.weights)
     # The statistic of smallest sensitivity that is 0 for a group without people.

@@ -195,6 +195,7 @@ def _fraction(node: exp.Quantile) -> Fraction:
         "parameter_out_of_range",
         f"Cannot use {quote_sql(node)}: the share of a quantile is a number written out from 0 to "
         "1.",
+        parameter="quantile",
     )
 
 

@@ -241,5 +241,7 @@ def _narrow_unit(plan: Plan, options: PrivacyClause) -> Plan:
             "parameter_out_of_range",
             f"A question may use from 1 to {unit.max_rows} rows in 1 to {unit.groups} groups of "
             f"each person, not {rows} and {groups}.",
+            parameter="max_rows",
+            given=rows,
         )
     return replace(plan, unit=unit.bounded(rows, groups))

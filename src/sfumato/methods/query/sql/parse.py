@@ -218,7 +218,8 @@ def check_depth(tree: exp.Expr) -> None:
 
 def _not_select(statement: str) -> QueryError:
     return QueryError(
-        "sql_not_one_select", f"Cannot run {statement}. Only one SELECT ... FROM ... is answered."
+        "question_not_supported",
+        f"Cannot run {statement}. Only one SELECT ... FROM ... is answered.",
     )
 
 
@@ -269,7 +270,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
     ]
     if not tokens or (semicolons and semicolons[0] + len(semicolons) < len(tokens)):
         raise QueryError(
-            "sql_not_one_select",
+            "question_not_supported",
             "Cannot run no or several statements. Ask exactly one SELECT at a time.",
         )
     if tokens[0].token_type not in _BEGIN:

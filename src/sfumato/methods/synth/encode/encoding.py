@@ -108,6 +108,8 @@ class Encoding:
                 "parameter_type_wrong",
                 f"most_bins must be a whole number from 2 to {_MOST_CUTS:,}, not "
                 f"{arguments.shown(self.most_bins)}.",
+                parameter="most_bins",
+                given=arguments.shown(self.most_bins),
             )
         if not (self.measured or self.open):
             raise ParameterError(
@@ -309,7 +311,9 @@ class Encoding:
             starts[0] == 0 and starts[-1] < grid.points and [*starts] == sorted({*starts})
         ):
             raise ParameterError(
-                "parameter_type_wrong", f"Bins of {quoted(name)} must begin in order."
+                "parameter_type_wrong",
+                f"Bins of {quoted(name)} must begin in order.",
+                parameter="bins",
             )
 
     def _is_fine(self, column: Column) -> bool:
@@ -399,6 +403,7 @@ def _keys_delta(columns: Sequence[Column], price: Price) -> Fraction:
             f"The values of {names} are not declared, so they have to be discovered, which needs a "
             f"delta. Give {option('delta', 1e-7)}, say, which is a part of the budget's delta, or "
             "add under the column in its schema: values = [...]",
+            parameter="delta",
         )
     # A rho needs no delta of its own; an epsilon needs one half to become a rho.
     return price.delta if price.rho is not None else price.delta / 2

@@ -82,6 +82,7 @@ def too_many_for_keys(rows: int, most: int) -> ParameterError:
         "parameter_out_of_range",
         f"A unique key of the schema has {most:,} different values by what is declared, so there "
         f"cannot be {rows:,} rows. Ask for fewer, or leave out the constraint.",
+        parameter="rows",
     )
 
 
