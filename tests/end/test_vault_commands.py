@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     (home / "visits.csv").write_text("\n".join(["patient,city,cost", *rows]) + "\n")
     (home / "visits.toml").write_text(SCHEMA)
-    assert "Made the vault" in done("init", "clinic", cwd=home)
+    assert "Created the vault" in done("init", "clinic", cwd=home)
     added = done(
         *("add", "visits", "visits.csv", "--schema", "visits.toml", "--epsilon", "2"),
         *("--vault", "clinic", "--json"),

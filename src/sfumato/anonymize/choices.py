@@ -6,20 +6,20 @@ This module imports nothing, because every list of commands shows it.
 from __future__ import annotations
 
 ALGORITHMS = {
-    "optimal": "one level for each column: the cheapest of all",
+    "optimal": "one level for each column: least loss of all",
     "incognito": "one level for each column: all minimal choices",
-    "samarati": "one level for each column: of least height",
-    "sweeney": "one level for each column: of least distortion",
-    "datafly": "one level for each column: quick",
-    "mondrian": "a box for each class: small classes, large tables",
-    "mondrian-relaxed": "a box for each class, rows dealt out at its sides",
+    "samarati": "one level for each column: lowest in the lattice",
+    "sweeney": "one level for each column: least distortion",
+    "datafly": "one level for each column: greedy and fast",
+    "mondrian": "boxes of rows: small classes, fast on large tables",
+    "mondrian-relaxed": "boxes of rows, ties divided between neighbours",
     "k-optimize": "one set of ranges for each column",
-    "meyerson-williams": "cells become *, within a proven factor of the best",
-    "aggarwal-suppress": "cells become *, within a proven factor of the best",
-    "aggarwal-generalize": "labels for each class, within a proven factor",
-    "anatomy": "two tables, quasi and sensitive columns apart",
+    "meyerson-williams": "suppresses cells, within a proven factor of the best",
+    "aggarwal-suppress": "suppresses cells, within a proven factor of the best",
+    "aggarwal-generalize": "generalizes cells, within a proven factor of the best",
+    "anatomy": "two tables: quasi-identifiers and sensitive values apart",
     "permute": "sensitive values shuffled inside groups",
-    "perturb": "noise on numbers; it promises nothing",
+    "perturb": "noise on numbers, without a guarantee",
 }
 
 COSTS = {

@@ -39,8 +39,9 @@ Out = Annotated[
     str,
     option(
         "OUT",
-        "A .csv, .tsv, .txt, .parquet or .xlsx file; OUT/ for a folder of Parquet files; "
-        "table:NAME for a table in the database of the source; for anatomy a folder.",
+        "The file to write: .csv, .tsv, .txt, .parquet or .xlsx; OUT/ for a folder of Parquet "
+        "files; "
+        "table:NAME for a table in the database of the source; a folder for anatomy.",
         "-o",
         "--out",
         rich_help_panel=OUTPUT,
@@ -52,88 +53,108 @@ MoreSensitive = Annotated[
 ]
 Report = Annotated[
     Path | None,
-    option("FILE.html", "Write a page for the holder, to be kept.", rich_help_panel=OUTPUT),
+    option("FILE.html", "Write a confidential HTML report for the holder.", rich_help_panel=OUTPUT),
 ]
 PublicReport = Annotated[
     Path | None,
-    option("FILE.html", "Write a page to publish with the release.", rich_help_panel=OUTPUT),
+    option(
+        "FILE.html",
+        "Write an HTML report that may be published with the release.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
-By = Annotated[str | None, option("NAME", "Who makes the release, for its reports.")]
+By = Annotated[str | None, option("NAME", "The name of the publisher, for the reports.")]
 Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
-NoAdvice = Annotated[bool, option(None, "Do not look for options that lose less.", "--no-advice")]
+NoAdvice = Annotated[bool, option(None, "Do not search for options that lose less.", "--no-advice")]
 
 CRITERIA = (
-    Field("k", "How many rows, or people, must look alike.", "K", type=int),
-    Field("l", "How many sensitive values each class must have.", "L", type=int),
+    Field("k", "k-anonymity: the least number of rows (or people) in each class.", "K", type=int),
+    Field("l", "l-diversity: the least number of sensitive values in each class.", "L", type=int),
     Field(
         "diversity",
-        "How --l counts values; by default distinct.",
+        "How to count values for --l; by default distinct.",
         "",
         type=Literal["distinct", "entropy", "recursive", "folk"],
     ),
-    Field("c", "The c of recursive diversity.", "C"),
-    Field("t", "How far the values of a class may be from those of the table.", "T"),
+    Field("c", "The c of recursive (c,l)-diversity.", "C"),
+    Field(
+        "t", "t-closeness: the largest distance of a class's values from those of the table.", "T"
+    ),
     Field(
         "distance",
-        "How --t measures the distance of two values; by default equal.",
+        "How --t measures distance between values; by default equal.",
         "",
         type=Literal["equal", "ordered", "hierarchy"],
     ),
-    Field("delta_disclosure", "The largest |ln p/q| of any value.", "D"),
-    Field("beta", "The largest relative gain of any value.", "B"),
-    Field("presence", "Shares of the population that may be in the table.", "MIN,MAX"),
+    Field(
+        "delta_disclosure", "delta-disclosure: the largest |ln p/q| of any sensitive value.", "D"
+    ),
+    Field(
+        "beta",
+        "beta-likeness: the largest relative gain in probability of any sensitive value.",
+        "B",
+    ),
+    Field(
+        "presence",
+        "delta-presence: bounds on the probability that a person is in the table.",
+        "MIN,MAX",
+    ),
     Field(
         "m",
-        "For a table of items: who knows M items of a basket finds at least K baskets that fit; "
-        "by apriori, or local.",
+        "For itemsets: somebody who knows M items of a basket finds at least K matching baskets; "
+        "algorithm apriori or local.",
         "M",
         type=int,
     ),
 )
 SEARCH = (
-    Field("population", "A table of all people; --k without --presence then counts them.", "FILE"),
+    Field(
+        "population",
+        "A table of the whole population; --k without --presence then counts its people.",
+        "FILE",
+    ),
     Field(
         "sensitive",
-        "The columns to protect; by default all sensitive ones.",
+        "The sensitive columns to protect; by default all.",
         "COLUMN ...",
         type=list[str],
     ),
     Field(
         "algorithm",
-        "How to search: one of the algorithms above.",
+        "The search algorithm: one of those above.",
         "NAME",
         default="optimal",
         choices=ALGORITHMS,
     ),
-    Field("cost", f"What to minimise: {', '.join(COSTS)}.", "NAME", choices=COSTS),
+    Field("cost", f"The loss to minimise: {', '.join(COSTS)}.", "NAME", choices=COSTS),
     Field(
         "suppress",
-        "The share of rows, or people, that may be suppressed, such as 2% or 0.02.",
+        "The share of rows (or people) that may be suppressed, such as 2% or 0.02.",
         "FRACTION",
         default="0",
     ),
     Field(
         "suppressed",
-        "Whether to leave out suppressed rows or to release them as stars.",
+        "Whether suppressed rows are dropped or released with blank cells.",
         "",
         type=Literal["drop", "star"],
         default="drop",
     ),
     Field(
         "refine",
-        "Search the suppressed rows again, for labels of their own.",
+        "Search the suppressed rows again, with finer labels of their own.",
         "",
         type=bool,
         default=False,
     ),
-    Field("limit_seconds", "Stop after S seconds with the best found so far.", "S", type=float),
+    Field("limit_seconds", "Stop after S seconds and use the best result so far.", "S", type=float),
 )
 
 _COUNTS_NODES = {"optimal", "sweeney"}
 """The algorithms whose progress is counted in nodes of the lattice."""
 
 
-@form(*topic("What must hold", CRITERIA), *topic("How to get there", SEARCH))
+@form(*topic("Privacy criteria", CRITERIA), *topic("Search", SEARCH))
 def anonymize(
     table: TableFile,
     schema: DeclaredSchema,
@@ -151,7 +172,7 @@ def anonymize(
     as_json: Json = False,
     **options: Any,
 ) -> None:
-    """Release a table in which nobody stands out, and lose as little as possible.
+    """Anonymize a table (k-anonymity and other criteria) with the least loss of detail.
 
     Algorithms:
         {algorithms}
@@ -263,7 +284,7 @@ def _release_items(
     typer.echo(
         f"Released {figures['baskets']:,} of {figures['baskets_before']:,} baskets of "
         f"{figures['groups']:,} groups, as {figures['rows']:,} rows; {figures['left_out']:,} items "
-        f"in baskets left out; loss {figures['loss']:.4f}."
+        f"in baskets suppressed; loss {figures['loss']:.4f}."
     )
     typer.echo(f"Wrote {out} and {out}.json. Keep {out}.holder.json to yourself.")
 
@@ -402,11 +423,11 @@ def _print_result(
     )
     if figures["people"] is not None:
         console.print(
-            f"Of {figures['people']:,} people, {figures['suppressed_people']:,} lose rows by that."
+            f"{figures['suppressed_people']:,} of {figures['people']:,} people lose rows."
         )
     columns = Grid(box=None, pad_edge=False, header_style="bold")
     columns.add_column("Column", overflow="fold")
-    columns.add_column("became", overflow="fold")
+    columns.add_column("released as", overflow="fold")
     for name, words in guarantee.parameters["columns"].items():
         columns.add_row(printable(name), printable(words))
     costs = Grid(box=None, pad_edge=False, header_style="bold")
@@ -424,12 +445,12 @@ def _print_result(
         console.print()
         console.print(attack_table(anonymized.attacks.findings))
     if anonymized.advice:
-        console.print("\nWhat would cost less:")
+        console.print("\nOptions that would lose less:")
         for advice in anonymized.advice:
             console.print(printable(f"  {advice.sentence(as_flag)}"), soft_wrap=True)
     if anonymized.unprotected:
         names = ", ".join(anonymized.unprotected)
-        console.print(printable(f"Released without protection: {names}."), style="bold")
+        console.print(printable(f"Released unchanged, without protection: {names}."), style="bold")
     for note in (*guarantee.parameters["notes"], *anonymized.remarks):
         console.print(printable(note), style="dim")
     written = [output.in_words(tables=1 if anonymized.values is None else 2)]

@@ -32,54 +32,80 @@ def _assumption(metavar: str, description: str) -> Any:
     return option(metavar, description, rich_help_panel="The attacker")
 
 
-Known = Annotated[str | None, option("FILE", "The attacker's list of people.")]
+Known = Annotated[
+    str | None,
+    option("FILE", "A table of what the attacker knows: people with names or quasi-identifiers."),
+]
 Original = Annotated[
-    str | None, option("FILE", "The table that it was made from, to check the guesses.")
+    str | None, option("FILE", "The original table, to check the attacker's guesses.")
 ]
-Other = Annotated[str | None, option("RELEASE", "A second release, or a table to join with.")]
-OtherOriginal = Annotated[
-    str | None, option("FILE", "The table that the second release was made from.")
+Other = Annotated[
+    str | None, option("RELEASE", "A second release, or a table to join with the first.")
 ]
-Control = Annotated[str | None, option("FILE", "Similar people who are not in the original.")]
-Synthetic = Annotated[bool, option(None, "The rows of the release are synthetic.", "--synthetic")]
-Sensitive = Annotated[str | None, option("COLUMN", "The column to guess.", autocompletion=columns)]
+OtherOriginal = Annotated[str | None, option("FILE", "The original table of the second release.")]
+Control = Annotated[
+    str | None,
+    option("FILE", "A table of similar people who are not in the original (control group)."),
+]
+Synthetic = Annotated[
+    bool, option(None, "Treat the release as synthetic: its rows belong to nobody.", "--synthetic")
+]
+Sensitive = Annotated[
+    str | None, option("COLUMN", "The sensitive column to guess.", autocompletion=columns)
+]
 Sure = Annotated[
-    float, _assumption("SHARE", "The probability from which the attacker counts as sure.")
+    float,
+    _assumption("SHARE", "An attacker who is at least this sure of a value counts as certain."),
 ]
-Exclude = Annotated[int, _assumption("J", "How many values the attacker can exclude.")]
-Gain = Annotated[float, _assumption("FACTOR", "By how much a probability must grow to matter.")]
+Exclude = Annotated[int, _assumption("J", "How many values the attacker can rule out.")]
+Gain = Annotated[
+    float, _assumption("FACTOR", "Report values whose probability grows by at least this factor.")
+]
 Near = Annotated[
-    float, _assumption("SHARE", "Numbers this close, as a share of the range, count as equal.")
+    float, _assumption("SHARE", "Numbers closer than this share of the range count as equal.")
 ]
-Diversity = Annotated[int | None, _assumption("L", "The l-diversity that was asked for.")]
+Diversity = Annotated[
+    int | None, _assumption("L", "The l of l-diversity that the release was made for.")
+]
 PopulationSize = Annotated[
-    int | None, _assumption("N", "How many people the release is drawn from.")
+    int | None, _assumption("N", "The size of the population from which the table was drawn.")
 ]
-Guesses = Annotated[int, _assumption("N", "How many people, descriptions or games are tried.")]
-Epsilon = Annotated[str | None, _assumption("E", "What all queries of a script cost together.")]
-Together = Annotated[int, _assumption("N", "How many columns are combined to single out people.")]
-First = Annotated[str | None, _assumption("COLUMNS", "The columns of the first of two lists.")]
-On = Annotated[str | None, _assumption("COLUMNS", "The columns by which two tables are joined.")]
+Guesses = Annotated[int, _assumption("N", "The number of attempts: people, descriptions or games.")]
+Epsilon = Annotated[
+    str | None, _assumption("E", "The epsilon of all queries of a query attack together.")
+]
+Together = Annotated[int, _assumption("N", "How many columns to combine to single out people.")]
+First = Annotated[
+    str | None, _assumption("COLUMNS", "The columns of the first of two linked lists.")
+]
+On = Annotated[str | None, _assumption("COLUMNS", "The columns on which to join two tables.")]
 Knows = Annotated[
-    int | None, _assumption("N", "How many points or items of a victim the attacker knows.")
+    int | None, _assumption("N", "How many points or items the attacker knows of a victim.")
 ]
-Cell = Annotated[float, _assumption("SIDE", "How exactly the attacker knows a place.")]
-Minutes = Annotated[float, _assumption("MINUTES", "How exactly the attacker knows a time.")]
+Cell = Annotated[
+    float,
+    _assumption("SIDE", "How precisely the attacker knows a location, in units of its columns."),
+]
+Minutes = Annotated[
+    float, _assumption("MINUTES", "How precisely the attacker knows a time, in minutes.")
+]
 Hops = Annotated[
-    int, _assumption("N", "How many steps around a victim the attacker knows a graph.")
+    int, _assumption("N", "How many steps of the graph around a victim the attacker knows.")
 ]
 ColumnRoles = Annotated[
     list[str] | None,
     _assumption(
         "WHAT=COLUMN",
-        "The column of the person, item, rating, time, lon, lat, place...; repeatable.",
+        "Which column is the person, item, rating, time, lon, lat or place; repeatable.",
     ),
 ]
 
 
 def attack(
     name: Annotated[str, argument("NAME", "An attack, or 'all'.")],
-    release: Annotated[str, argument("RELEASE", "A released table, or the folder of an anatomy.")],
+    release: Annotated[
+        str, argument("RELEASE", "A released table, or the folder of an anatomy release.")
+    ],
     known: Known = None,
     original: Original = None,
     other: Other = None,
@@ -108,9 +134,9 @@ def attack(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Attack a release as its owner: how often is an attacker right, and how often a guess?
+    """Attack a release and compare the attacker's success with guessing.
 
-    It costs no budget. The result is about people in the table: it is for the owner alone.
+    Costs no budget. The result is about people in the table: keep it to yourself.
 
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml

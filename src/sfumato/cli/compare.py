@@ -26,23 +26,29 @@ if TYPE_CHECKING:
 
 def compare(
     releases: Annotated[list[str], argument("RELEASE...", "Released tables, or their folders.")],
-    original: Annotated[str, option("FILE", "The table that they were made from.", "--original")],
+    original: Annotated[str, option("FILE", "The original table.", "--original")],
     schema: DeclaredSchema,
-    known: Annotated[str | None, option("FILE", "The attacker's list of people.")] = None,
+    known: Annotated[
+        str | None,
+        option(
+            "FILE", "A table of what the attacker knows: people with names or quasi-identifiers."
+        ),
+    ] = None,
     control: Annotated[
-        str | None, option("FILE", "Similar people who are not in the original.")
+        str | None,
+        option("FILE", "A table of similar people who are not in the original (control group)."),
     ] = None,
     synthetic: Annotated[
-        list[str] | None, option("RELEASE", "A release whose rows are synthetic; repeatable.")
+        list[str] | None, option("RELEASE", "A candidate whose rows are synthetic; repeatable.")
     ] = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Compare several releases of one table: what attackers learn, and how useful each is.
+    """Compare several releases of one table by privacy and utility.
 
-    They may be of any kind: anonymized tables, anatomies, published counts, synthetic tables, or
-    tables of other tools. It reads the original without a budget: the result is for the owner.
+    Candidates can be anonymized tables, anatomies, published counts, synthetic tables or tables of
+    other tools. Reads the original without a budget: keep the result to yourself.
 
     Examples:
         sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml

@@ -21,12 +21,12 @@ def demo(
     ] = False,
     serve: Annotated[
         bool,
-        option(None, "Serve a vault of the town, with an account of each kind.", "--serve"),
+        option(None, "Serve a vault of the town, with one account of each kind.", "--serve"),
     ] = False,
     port: Annotated[int, option("PORT", "The port for --serve; 0 takes any free one.")] = 8321,
     as_json: Json = False,
 ) -> None:
-    """Make up a town, show what its table reveals, and write a page with charts.
+    """Generate a sample town, show what its tables reveal, and write a page with charts.
 
     With --serve the town becomes a vault with a web console on this machine. The passwords of all
     accounts are random and shown once; a tour in ten steps begins at the printed address.

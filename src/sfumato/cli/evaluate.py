@@ -22,19 +22,23 @@ from sfumato.text import dumps
 
 def evaluate(
     synthetic: Annotated[str, argument("SYNTHETIC", "The synthetic table, of any tool.")],
-    original: Annotated[str, option("FILE", "The table that it was made from.", "--original")],
+    original: Annotated[str, option("FILE", "The original table.", "--original")],
     schema: DeclaredSchema,
     target: Annotated[
         str | None,
-        option("COLUMN", "Compare models that predict this column.", autocompletion=columns),
+        option(
+            "COLUMN",
+            "Train models that predict this column on both tables, and compare them.",
+            autocompletion=columns,
+        ),
     ] = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure how similar a synthetic table is to its original, and what it reveals.
+    """Compare a synthetic table with its original: similarity, use for models, copied rows.
 
-    It reads the original without a budget: the result is for the owner.
+    Reads the original without a budget: keep the result to yourself.
 
     Examples:
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.vault.family import Family
     from sfumato.vault.private import Private
 
-EXPLORE = "Make several candidates, from strict to loose, into the folder OUT, and compare them."
+EXPLORE = "Make several candidates, from strict to loose, in the folder OUT, and compare them."
 
 
 def refuse_beside(given: Mapping[str, object], *, explores: bool = True) -> None:

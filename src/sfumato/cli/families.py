@@ -61,7 +61,7 @@ Options = Annotated[
 ]
 Explore = Annotated[bool, option(None, EXPLORE, "--explore", rich_help_panel=OUTPUT)]
 Yes = Annotated[bool, option(None, "Charge all candidates without asking.", "--yes")]
-_EXPLAINED = "Only say cost, choices and expected error; spends nothing."
+_EXPLAINED = "Show the cost and the expected error without spending anything."
 Report = Annotated[
     Path | None,
     option("FILE.html", "Write a page about the release.", "--report", rich_help_panel=OUTPUT),

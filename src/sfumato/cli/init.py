@@ -14,19 +14,21 @@ from sfumato.text import dumps
 def init(
     vault: Annotated[Path, argument("VAULT", "The folder.")],
     ledger: Annotated[
-        str, option("FILE|URL", "The ledger: a SQLite file in the folder, or postgresql://...")
+        str,
+        option("FILE|URL", "The ledger database: a SQLite file in the folder, or postgresql://..."),
     ] = "ledger.sqlite",
     head: Annotated[
         Path | None,
         option(
             "FILE",
-            "The file with the ledger's last position. It must be outside the folder, best on "
+            "The file that records the ledger's last position, to detect a rollback. Keep it "
+            "outside the folder, best on "
             "another disk; by default it is beside the folder.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a vault: a folder of data sets with budgets, which no crash can overspend.
+    """Create a vault: a folder with data sets, their budgets and a ledger.
 
     Examples:
         sfumato init clinic
@@ -37,4 +39,6 @@ def init(
     if as_json:
         typer.echo(dumps({"vault": str(new.folder), "head": str(new.head)}))
     else:
-        typer.echo(f"Made the vault {new.folder}. Keep {new.head} with it, but out of its backups.")
+        typer.echo(
+            f"Created the vault {new.folder}. Keep {new.head} with it, but out of its backups."
+        )

@@ -35,13 +35,13 @@ def inspect(
     table: TableFile,
     schema: SchemaFile = None,
     population: Annotated[
-        str | None, option("FILE", "A table of all people from whom the table is drawn.")
+        str | None, option("FILE", "A table of the population from which this table is drawn.")
     ] = None,
     write: Annotated[
         Path | None,
         option(
             "FILE",
-            "Write the guessed schema to a TOML file.",
+            "Write the inferred schema to a TOML file.",
             "--write",
             rich_help_panel=OUTPUT,
         ),
@@ -50,7 +50,7 @@ def inspect(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Show who stands out in a table: roles of columns, unique people, risk of a match.
+    """Inspect a table: roles of columns, unique people, risk of re-identification.
 
     Examples:
         sfumato inspect people.csv

@@ -11,20 +11,34 @@ from sfumato.text import dumps
 
 
 def locate(
-    file: Annotated[str, argument("FILE", "The places of one person, one in each row.")],
-    box: Annotated[str, option("W,S,E,N", "The bounds of the map, which are public.", "--box")],
-    epsilon: Annotated[str, option("E", "For each metre and each place.", "--epsilon-per-metre")],
-    out: Annotated[str, option("OUT", "The file of the noisy places.", "--out", "-o")],
-    at: Annotated[str, option("X,Y", "The columns of coordinates, east first.")] = "lon,lat",
+    file: Annotated[str, argument("FILE", "A table of one person's locations, one in each row.")],
+    box: Annotated[
+        str,
+        option(
+            "W,S,E,N", "The bounds of the map: west, south, east, north. They are public.", "--box"
+        ),
+    ],
+    epsilon: Annotated[
+        str,
+        option(
+            "E",
+            "The epsilon for each metre of distance, spent anew for each location.",
+            "--epsilon-per-metre",
+        ),
+    ],
+    out: Annotated[str, option("OUT", "The file of noisy locations to write.", "--out", "-o")],
+    at: Annotated[
+        str, option("X,Y", "The columns of the coordinates: longitude (east) first.")
+    ] = "lon,lat",
     unit: Annotated[str, option("UNIT", "The unit of coordinates: degrees or metres.")] = "degrees",
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Add noise to your own places, and show how much they still reveal.
+    """Add noise to your own locations, and show how much they still reveal.
 
-    Places near each other become hard to tell apart, places far from each other do not. It runs on
-    your machine, so you trust nobody with the true places. Each place costs epsilon again; the
-    total is shown. Many places of one person do not make a private path.
+    Nearby locations become hard to distinguish, distant ones stay distinguishable. The command runs
+    on your machine, so nobody else sees the true locations. Each location costs epsilon again; the
+    total is shown. Noise on each location does not hide a person's whole path.
 
     Examples:
         sfumato locate places.csv --at lon,lat --box -8.7,41.1,-8.5,41.3 \\

@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "Look around": ("demo",),
     "See the risk": ("inspect",),
     "Release a table": ("anonymize", "measure", "worlds", "evaluate", "attack", "compare"),
-    "Answer questions": ("init", "add", "serve", "sandbox"),
+    "Vaults: budgeted answers": ("init", "add", "serve", "sandbox"),
     "Learn": ("predict",),
     "Ask people": ("collect", "locate"),
 }
@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 Families of private methods (`vault.families`) and nouns (`operations.table`) name their chapters.
 """
 
-_HELP = """See the risk in a table about people, release it safely, answer questions about it.
+_HELP = """Measure the risk of a table about people, release it, or query it within a budget.
 
 Examples:
     sfumato demo --tables --out example
@@ -185,7 +185,7 @@ def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
     verbose: bool = typer.Option(  # noqa: ARG001  `run` reads it from the arguments
-        False, "--verbose", help="When the ledger fails, also print the cause, for its operator."
+        False, "--verbose", help="If the ledger fails, also print the cause, for its operator."
     ),
 ) -> None:
     if version:

@@ -28,26 +28,28 @@ if TYPE_CHECKING:
 def measure(
     table: TableFile,
     schema: DeclaredSchema,
-    original: Annotated[str | None, option("FILE", "The table that it was made from.")] = None,
+    original: Annotated[str | None, option("FILE", "The original table.")] = None,
     population: Annotated[
-        str | None, option("FILE", "A table of all people from whom the table is drawn.")
+        str | None, option("FILE", "A table of the population from which this table is drawn.")
     ] = None,
     workload: Annotated[
         Path | None,
-        option("FILE", "SQL queries, one in each line; measure the errors of their answers."),
+        option(
+            "FILE", "A file of SQL queries, one in each line; measures the error of their answers."
+        ),
     ] = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Measure k, every l and t, and all costs of a table that any tool has anonymized.
+    """Measure the privacy (k, l, t) and the loss of an anonymized table, made by any tool.
 
-    Give the original to compare the table with it.
+    With --original, the figures compare the table with its original.
 
     Examples:
         sfumato measure safe.csv --schema people.toml
         sfumato measure safe.csv --schema people.toml --original people.csv \\
-            --report reached.html
+            --report measures.html
     """
     from sfumato.anonymize.measure import measure as measure_table
     from sfumato.anonymize.measure import read_questions
@@ -86,10 +88,10 @@ def _print_figures(figures: Mapping[str, object], person: str | None) -> None:
     reference = "original's" if figures["reference"] == "original" else "release's own"
     console.print(f"Classes are compared with the {reference} distribution of values.", style="dim")
     if person is not None:
-        counted = f"People are counted, by column {person}."
+        counted = f"The figures count people, by column {person}."
         if figures["counted"] == "rows":
             counted = (
-                f"Rows are counted, not people: the table does not say whose row it is ({person})."
+                f"The figures count rows: the table has no column {person} to tell people apart."
             )
         console.print(printable(counted), style="dim")
 

@@ -110,14 +110,17 @@ Overwrite = Annotated[
 OwnersPage = Annotated[
     Path | None,
     option(
-        "FILE.html", "Write a page with pictures, for the owner.", "--report",
+        "FILE.html", "Write an HTML report for the owner.", "--report",
         rich_help_panel=OUTPUT,
     ),
 ]  # fmt: skip
 SchemaFile = Annotated[Path | None, option("FILE", "The table's schema (TOML).", "--schema")]
 DeclaredSchema = Annotated[Path, option("FILE", "The table's schema (TOML).", "--schema")]
 TableFile = Annotated[
-    str, argument("TABLE", "A .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file.")
+    str,
+    argument(
+        "TABLE", "The table: a .csv, .tsv, .txt, .parquet, .xlsx, .sav, .dta or .sas7bdat file."
+    ),
 ]
 VaultFolder = Annotated[
     Path,

@@ -12,7 +12,7 @@ from sfumato.text import dumps
 
 
 def predict(
-    model: Annotated[Path, argument("MODEL", "A model that 'sfumato learn' wrote.")],
+    model: Annotated[Path, argument("MODEL", "A model file that 'sfumato learn' wrote.")],
     table: Annotated[str, argument("TABLE", "A table with the features of the model.")],
     out: Annotated[
         Path,
@@ -21,12 +21,12 @@ def predict(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Predict with a trained model, for each row of a table.
+    """Add the predictions of a trained model to each row of a table.
 
-    It costs no budget: the model is differentially private already.
+    Costs no budget: the model is differentially private already.
 
     Examples:
-        sfumato predict model.json people.csv -o told.csv
+        sfumato predict model.json people.csv -o predicted.csv
     """
     from sfumato.methods.learn.model import write_predictions
 

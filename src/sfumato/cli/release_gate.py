@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.vault.release_attacks import ReleaseGate
 
-GATE = "Before it leaves"
+GATE = "Attacks before the release"
 """The topic under which help tells what a release must withstand."""
 
 
@@ -28,22 +28,25 @@ def _gate(metavar: str | None, told: str, *flags: str) -> Any:
 
 Require = Annotated[
     list[str] | None,
-    _gate("CONDITION", "Refuse what an attack gets more from: 'link<0.05'; repeatable."),
+    _gate("CONDITION", "Refuse the release unless this holds, such as 'link<0.05'; repeatable."),
 ]
 PublishFindings = Annotated[
     bool,
     _gate(
         None,
-        "Let what attacks found travel with the release, though it tells of the original.",
+        "Publish the attack results with the release, although they reveal facts about the "
+        "original.",
         "--publish-findings",
     ),
 ]
-NoAttacks = Annotated[bool, _gate(None, "Do not attack it before it leaves.", "--no-attacks")]
+NoAttacks = Annotated[
+    bool, _gate(None, "Do not attack the release before writing it.", "--no-attacks")
+]
 OwnerReport = Annotated[
     Path | None,
     _gate(
         "FILE.html",
-        "Attack it, and write a page for its owner about what was found.",
+        "Attack the release, and write an HTML report of the results for the owner.",
         "--owner-report",
     ),
 ]

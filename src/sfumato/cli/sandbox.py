@@ -11,9 +11,9 @@ from sfumato.text import dumps
 
 
 def sandbox(as_json: Json = False) -> None:
-    """Try to escape from each sandbox of this machine; programs run in the first that holds.
+    """Test the sandboxes of this machine by trying to escape from each.
 
-    It reads no data and costs no budget. If no sandbox holds, no program is run.
+    Reads no data and costs no budget. 'sfumato run' uses the first sandbox that holds, or none.
 
     Examples:
         sfumato sandbox
@@ -40,7 +40,7 @@ def sandbox(as_json: Json = False) -> None:
     if chosen:
         typer.echo(f"Programs run in {chosen}.")
     else:
-        wanted = os.environ.get(VARIABLE)
-        setting = f", and {VARIABLE} asks for {wanted}" if wanted else ""
+        required = os.environ.get(VARIABLE)
+        setting = f", and {VARIABLE} requires {required}" if required else ""
         holding = ", ".join(name for name, probe in probes.items() if probe.passed) or "no sandbox"
-        typer.echo(f"No program is run here: {holding} holds{setting}.")
+        typer.echo(f"Programs cannot run here: {holding} holds{setting}.")

@@ -28,20 +28,27 @@ BehindProxy = Annotated[
     list[str] | None,
     _network_option("ADDRESS", "Accept only this proxy, which encrypts; repeatable."),
 ]
-Certificate = Annotated[Path | None, _network_option("FILE", "A certificate for HTTPS.")]
-Key = Annotated[Path | None, _network_option("FILE", "The certificate's key.")]
-ReportsPerHour = Annotated[
-    int, option("N", "How many survey reports one address may send to a round in an hour.")
+Certificate = Annotated[
+    Path | None, _network_option("FILE", "The TLS certificate (PEM), for HTTPS.")
 ]
-Check = Annotated[bool, option(None, "Only test whether it could start, then exit.", "--check")]
+Key = Annotated[Path | None, _network_option("FILE", "The private key of the certificate (PEM).")]
+ReportsPerHour = Annotated[
+    int, option("N", "The most survey reports that one address may send to a round in an hour.")
+]
+Check = Annotated[bool, option(None, "Check that the server can start, then exit.", "--check")]
 DataFolder = Annotated[
     Path | None,
-    option("DIR", "Let owners add the files of this folder over HTTP; by default none."),
+    option("DIR", "A folder whose files owners may add over HTTP; by default none."),
 ]
 OwnerLink = Annotated[
-    bool, option(None, "Print a link for the owner even if an owner has a token.", "--owner-link")
+    bool,
+    option(
+        None,
+        "Print a sign-in link for the owner, even if an owner has a token already.",
+        "--owner-link",
+    ),
 ]
-Processes = Annotated[int, option("N", "How many processes answer; about one for each core.")]
+Processes = Annotated[int, option("N", "The number of server processes; about one for each core.")]
 _MAX_PROCESSES = 64
 
 
@@ -60,10 +67,10 @@ def serve(
     vault: VaultFolder = Path(),
     as_json: Json = False,
 ) -> None:
-    """Serve a vault over HTTP, with a web console, to everybody who has a token.
+    """Serve a vault over HTTP, with a web console, to people who have a token.
 
-    By default only this machine can reach it. It prints its address and, if no owner has a token
-    yet, a link for the owner that works once. Ctrl-C ends it after the requests under way.
+    By default only this machine can reach the server. It prints its address and, if no owner has a
+    token yet, a sign-in link for the owner that works once. Ctrl-C stops it after open requests.
 
     Examples:
         sfumato serve --vault clinic

@@ -15,17 +15,20 @@ def worlds(
         str,
         argument("RELEASE", "A .csv, .tsv, .parquet or .xlsx file, or the folder of an anatomy."),
     ],
-    sql: Annotated[str, argument("SQL", "One aggregate of one table.")],
+    sql: Annotated[str, argument("SQL", "An SQL query with one aggregate over one table.")],
     schema: DeclaredSchema,
     labels: Annotated[
         Literal["public", "tight"],
-        option(None, "tight: both ends of each released range occur in the original."),
+        option(
+            None,
+            "How to read released ranges. tight: both ends of each range occur in the original.",
+        ),
     ] = "public",
     as_json: Json = False,
 ) -> None:
-    """Answer a query over an anonymized table, with bounds and an estimate.
+    """Bound and estimate the answer of an SQL query from an anonymized table.
 
-    A release may stand for many original tables. The bounds hold for all of them.
+    An anonymized table fits many original tables. The bounds hold for all of them.
 
     Examples:
         sfumato worlds safe.csv "SELECT COUNT(*) FROM people WHERE age > 64" --schema people.toml

@@ -219,7 +219,7 @@ class Change(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     time: Annotated[str, Meta(max_length=40)] | None = None
 
 
-_WHOSE = arg("Whose registry, where there are several.")
+_WHOSE = arg("The population, if there are several registries.")
 _TIME = arg("When the person said so; by default now.", metavar="TIME")
 _WHO = arg("The person, as the data has them.", positional=True)
 _PURPOSE = "PURPOSE"
@@ -230,7 +230,7 @@ class ListConsent(Request):
 
 
 class ImportConsent(Request):
-    """Take what people said from a file, all of it or nothing.
+    """Import consent from a file: all lines or none.
 
     The file is a CSV with the columns person, purpose, agreed (yes or no) and perhaps time.
     """
@@ -240,7 +240,7 @@ class ImportConsent(Request):
 
 
 class GiveConsent(Request):
-    """Write down that a person agrees to a purpose, from the next fresh answer on."""
+    """Record that a person agrees to a purpose, from the next new answer on."""
 
     person: Annotated[PersonId, _WHO]
     purpose: Annotated[Name, arg("The purpose.", metavar=_PURPOSE)]
@@ -249,7 +249,7 @@ class GiveConsent(Request):
 
 
 class WithdrawConsent(Request):
-    """Write down that a person does not agree, to any purpose unless one is named."""
+    """Record that a person withdraws consent, from one purpose or from all."""
 
     person: Annotated[PersonId, _WHO]
     purpose: Annotated[Name | None, arg("Only this purpose.", metavar=_PURPOSE)] = None
@@ -275,7 +275,7 @@ class ShowConsent(Request):
 
 
 class ExportConsent(Request):
-    """Write all that stands as a CSV that can be imported."""
+    """Export all consent as a CSV file that can be imported."""
 
     population: Annotated[Name | None, _WHOSE] = None
 

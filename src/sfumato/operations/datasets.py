@@ -214,7 +214,7 @@ class AddDataset(Request):
     same file has a budget of its own, and what both tell adds up.
     """
 
-    name: Annotated[Name, arg("Its name in questions.", positional=True)]
+    name: Annotated[Name, arg("The name of the data set in queries.", positional=True)]
     source: Annotated[
         str,
         Meta(min_length=1, max_length=10_000),
@@ -253,9 +253,12 @@ class AddDataset(Request):
         Words | None,
         arg("What people are asked to agree to: questions name one.", topic=_CONSENT),
     ] = None
-    public: Annotated[bool, arg("It is about nobody and costs nothing.", topic=_PUBLIC_TABLES)] = (
-        False
-    )
+    public: Annotated[
+        bool,
+        arg(
+            "A public table: it is about nobody, and queries of it are free.", topic=_PUBLIC_TABLES
+        ),
+    ] = False
     unique: Annotated[
         ColumnSets,
         arg("Columns whose values are unique in a public table.", topic=_PUBLIC_TABLES),

@@ -230,7 +230,9 @@ class AddFeed(Request):
         Name,
         arg("day, week, month, quarter, year, or days such as 10d.", metavar="PERIOD"),
     ]
-    sql: Annotated[str | None, arg("One SELECT.", metavar="SQL", positional=True)] = None
+    sql: Annotated[
+        str | None, arg("The query: one SELECT statement.", metavar="SQL", positional=True)
+    ] = None
     begins: Annotated[Day | None, arg("The first day; by default the first declared.")] = None
     ends: Annotated[Day | None, arg("The last day, or never; by default the last declared.")] = None
     delay: Annotated[int, arg("Wait this many days longer for late rows.", metavar="DAYS")] = 0
@@ -265,14 +267,23 @@ class AddFeed(Request):
     ] = None
     rho: Annotated[
         Fraction | None,
-        arg("The same in zero-concentrated terms.", metavar="RHO", topic=_COST),
+        arg(
+            "The rho to spend (zero-concentrated privacy) instead of epsilon.",
+            metavar="RHO",
+            topic=_COST,
+        ),
     ] = None
     delta: Annotated[
         Fraction | None,
-        arg("Allows Gaussian noise where it is better.", metavar="DELTA", topic=_COST),
+        arg(
+            "The delta to spend; allows Gaussian noise where that is more accurate.",
+            metavar="DELTA",
+            topic=_COST,
+        ),
     ] = None
     principal: Annotated[
-        Name | None, arg("Whose budget pays; by default the owner's.", topic=_COST)
+        Name | None,
+        arg("The principal whose budget is charged; by default the owner.", topic=_COST),
     ] = None
 
 
@@ -294,7 +305,7 @@ class RunFeeds(Request):
 
 
 class OpenFeed(Request):
-    """Choose the readers of a feed; nobody else may read it from now on."""
+    """Set the readers of a feed; all others lose access."""
 
     name: Annotated[Name, _OF]
     to: Annotated[Words, arg(_READERS)]

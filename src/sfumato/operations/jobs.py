@@ -124,7 +124,7 @@ class JobsRun(Result):
 
 
 class SubmitJob(Request):
-    """Submit a job: long work that is kept until it is done.
+    """Submit a job: work that runs in the background.
 
     What cannot be done is refused at once. A job is charged when it begins, once, whatever
     happens to the process that runs it.
@@ -162,7 +162,7 @@ class ListJobs(Request):
 
 
 class ShowJob(Request):
-    """Show a job: how far it is, why it failed, or which release it gave."""
+    """Show a job: its progress, its error or its release."""
 
     job: Annotated[Name, _JOB]
 
@@ -174,7 +174,7 @@ class CancelJob(Request):
 
 
 class RunJobs(Request):
-    """Do the jobs that wait, until none does.
+    """Run waiting jobs until none is left.
 
     Servers do jobs while they serve; this does them on any machine that reaches the ledger.
     """

@@ -147,11 +147,11 @@ class ExportLedger(Request):
 
 
 class SetLimit(Request):
-    """Give an account another budget."""
+    """Set the budget of an account."""
 
     account: Annotated[Name, arg("The account, as the ledger names it.")]
     epsilon: Annotated[Fraction, arg("The whole budget from now on.", metavar="EPSILON")]
-    delta: Annotated[Fraction, arg("Its delta; by default 0.", metavar="DELTA")] = Fraction(0)
+    delta: Annotated[Fraction, arg("The delta; by default 0.", metavar="DELTA")] = Fraction(0)
 
 
 class AcknowledgeLoss(Request):
@@ -162,11 +162,11 @@ class AcknowledgeLoss(Request):
 
 
 class ShowHead(Request):
-    """Print what this host has seen, for another host to begin with."""
+    """Print this host's head of the ledger, for another host to join with."""
 
 
 class JoinHost(Request):
-    """Begin this host's own head of the ledger where another host stands."""
+    """Start this host's head of the ledger from that of another host."""
 
     head: Annotated[str, arg("What 'ledger head' printed on the other host.", metavar="FILE")]
 

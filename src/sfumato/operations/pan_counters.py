@@ -25,11 +25,11 @@ class NewCounter(Request):
     ]
     column: Annotated[str, arg("The column that names the person of a row.", metavar="COLUMN")]
     epsilon: Annotated[
-        str, arg("What one look at the file may reveal, at most 1.5936.", metavar="EPSILON")
+        str, arg("The epsilon of one look at the file, at most 1.5936.", metavar="EPSILON")
     ]
     output_epsilon: Annotated[
         str | None,
-        arg("What all answers together may reveal; by default as much.", metavar="EPSILON"),
+        arg("The epsilon of all answers together; by default the same.", metavar="EPSILON"),
     ] = None
     reads: Annotated[int, arg("The number of answers; by default 1.")] = 1
     at_least: Annotated[

@@ -32,7 +32,7 @@ _KINDS = {
 _KINDS["owner"] = "everything, from the budgets of the populations themselves"
 _WHEN = "A day such as 2031-01-31, a time, or 90d."
 _TOTAL = arg("The whole budget from now on.", metavar="EPSILON")
-_DELTA = arg("Its delta; by default 0.", metavar="DELTA")
+_DELTA = arg("The delta; by default 0.", metavar="DELTA")
 _POPULATION = arg("The population of the budget; needed where there are several.")
 _SHAPES = arg("Fewer shapes of answers than the kind may have.", words=dict.fromkeys(SHAPES, ""))
 _MIN = arg("The least that one question costs.", metavar="EPSILON")
@@ -117,7 +117,10 @@ class AddPrincipal(Request):
     """Add a principal: a person or an organization that may query the vault."""
 
     name: Annotated[PrincipalName, arg("A letter, then letters, digits, _ and -.", positional=True)]
-    kind: Annotated[PrincipalKind, arg("What the principal may do.", metavar="KIND", words=_KINDS)]
+    kind: Annotated[
+        PrincipalKind,
+        arg("The kind of principal, which sets its permissions.", metavar="KIND", words=_KINDS),
+    ]
     epsilon: Annotated[Fraction | None, arg("Their whole budget.", metavar="EPSILON")] = None
     delta: Annotated[Fraction, _DELTA] = Fraction(0)
     population: Annotated[str | None, _POPULATION] = None
@@ -140,7 +143,7 @@ class ShowPrincipal(Request):
 
 
 class GrantBudget(Request):
-    """Give a budget for a population, or a larger one."""
+    """Give a principal a budget for a population, or raise it."""
 
     name: Annotated[PrincipalName, _OF]
     epsilon: Annotated[Fraction, _TOTAL]
@@ -149,7 +152,7 @@ class GrantBudget(Request):
 
 
 class LowerBudget(Request):
-    """Leave a smaller budget; epsilon 0 takes it away."""
+    """Lower a principal's budget; epsilon 0 removes it."""
 
     name: Annotated[PrincipalName, _OF]
     epsilon: Annotated[Fraction, _TOTAL]
@@ -161,8 +164,8 @@ class MoveBudget(Request):
     """Move a part of a budget to another principal; both budgets change, or neither."""
 
     name: Annotated[PrincipalName, _OF]
-    to: Annotated[PrincipalName, arg("Who gets it.")]
-    epsilon: Annotated[Fraction, arg("How much to move.", metavar="EPSILON")]
+    to: Annotated[PrincipalName, arg("The principal who receives the budget.")]
+    epsilon: Annotated[Fraction, arg("The epsilon to move.", metavar="EPSILON")]
     delta: Annotated[Fraction, _DELTA] = Fraction(0)
     population: Annotated[str | None, _POPULATION] = None
 
@@ -179,7 +182,8 @@ class ChangePrincipal(Request):
 
     name: Annotated[PrincipalName, _OF]
     kind: Annotated[
-        PrincipalKind | None, arg("What the principal may do.", metavar="KIND", words=_KINDS)
+        PrincipalKind | None,
+        arg("The kind of principal, which sets its permissions.", metavar="KIND", words=_KINDS),
     ] = None
     shapes: Annotated[Words | None, _SHAPES] = None
     min_epsilon: Annotated[Fraction | None, _MIN] = None

@@ -166,7 +166,7 @@ class OpenedRelease(ReleaseRecord):
 
 
 class ListReleases(Request):
-    """List the releases that you may have: your own, and those that were opened to you."""
+    """List your releases and those that are shared with you."""
 
 
 class ShowRelease(Request):
@@ -182,7 +182,7 @@ class SaveRelease(Request):
 
 
 class OpenRelease(Request):
-    """Choose the readers of a release; nobody else may have it from now on.
+    """Set the readers of a release; all others lose access.
 
     Others have it without the receipt and without the name of whom it was made for.
     """
@@ -192,7 +192,7 @@ class OpenRelease(Request):
 
 
 class ShutRelease(Request):
-    """Let nobody else have a release from now on; copies that were downloaded stay."""
+    """Stop sharing a release; copies that were downloaded stay."""
 
     release: Annotated[Name, _RELEASE]
 

@@ -15,11 +15,11 @@ class Snapshot(Result):
 
 
 class ShowSnapshot(Request):
-    """Show the snapshot, within which a stored answer is given again."""
+    """Show the snapshot number; within it, a repeated query gets its stored answer."""
 
 
 class RaiseSnapshot(Request):
-    """Raise the snapshot: there is new data, so old answers are not given again."""
+    """Raise the snapshot after the data changed: repeated queries get new answers."""
 
     to: Annotated[int | None, arg("To which number; by default the next.")] = None
 

@@ -35,7 +35,7 @@ class NewSurvey(Request):
     question: Annotated[str, arg("The question.", metavar="QUESTION")]
     choices: Annotated[str, arg("The possible answers.", metavar="A,B,...")]
     epsilon: Annotated[
-        str, arg("How much a report may reveal, such as 1 or log(3).", metavar="EPSILON")
+        str, arg("The epsilon of one report, such as 1 or log(3).", metavar="EPSILON")
     ]
     mechanism: Annotated[
         str, arg("How to randomize: auto (the default), warner (two choices) or k-ary.")
@@ -49,7 +49,7 @@ class NewSurvey(Request):
 
 
 class CollectReports(Request):
-    """Add reports that devices wrote to files instead of sending them.
+    """Add survey reports from files.
 
     A file is added as a whole or not at all. A report that is in several files, or was sent before,
     is counted once, so you may give a file twice.

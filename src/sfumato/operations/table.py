@@ -27,52 +27,52 @@ class Noun:
 NOUNS = {
     "dataset": Noun(
         "sfumato.operations.datasets",
-        "Add data sets, and see which there are and what is declared of each.",
-        "Answer questions",
+        "Manage data sets: add one, list them, show what is declared.",
+        "Vaults: budgeted answers",
     ),
     "ledger": Noun(
         "sfumato.operations.ledger",
-        "See what was spent, check the ledger, export it, or change a budget.",
-        "Answer questions",
+        "Manage the ledger: show spending, verify, export, change a budget.",
+        "Vaults: budgeted answers",
     ),
     "snapshot": Noun(
         "sfumato.operations.snapshots",
-        "Tell the vault that there is new data, so that old answers are not given again.",
-        "Answer questions",
+        "Manage the snapshot: raise it after the data changed, so that queries get new answers.",
+        "Vaults: budgeted answers",
     ),
     "principal": Noun(
         "sfumato.operations.principals",
         "Manage principals: who may query the vault, with which budget, until when.",
-        "Answer questions",
+        "Vaults: budgeted answers",
     ),
     "token": Noun(
         "sfumato.operations.tokens",
-        "Manage tokens, by which a server recognizes principals.",
-        "Answer questions",
+        "Manage access tokens, which identify principals to a server.",
+        "Vaults: budgeted answers",
     ),
     "job": Noun(
         "sfumato.operations.jobs",
-        "Manage jobs: long work of a vault, kept until it is done.",
-        "Answer questions",
+        "Manage jobs: long-running work of a vault.",
+        "Vaults: budgeted answers",
     ),
     "release": Noun(
         "sfumato.operations.releases",
-        "Manage releases: list, show and save what jobs have produced, and share it.",
-        "Answer questions",
+        "Manage releases: list, show, save and share what jobs have produced.",
+        "Vaults: budgeted answers",
     ),
     "feed": Noun(
         "sfumato.operations.feeds",
-        "Manage feeds: questions that the vault answers for every period.",
-        "Answer questions",
+        "Manage feeds: queries that the vault answers anew for every period.",
+        "Vaults: budgeted answers",
     ),
     "consent": Noun(
         "sfumato.operations.consent",
-        "Manage consent: questions for a purpose see only people who agree to it.",
-        "Answer questions",
+        "Manage consent: queries for a purpose count only people who agreed to it.",
+        "Vaults: budgeted answers",
     ),
     "survey": Noun(
         "sfumato.operations.surveys",
-        "Ask a question whose answers are randomized before they leave people's devices.\n\n"
+        "Manage surveys: answers are randomized on people's devices before they are sent.\n\n"
         "Only randomized reports are collected. The shares of the answers are estimated from them.",
         "Ask people",
     ),
@@ -85,8 +85,8 @@ NOUNS = {
     ),
     "program": Noun(
         "sfumato.operations.programs",
-        "Approve Python programs that others than the owner send, after reading them.",
-        "Answer questions",
+        "Manage programs: approve Python programs of other principals after review.",
+        "Vaults: budgeted answers",
     ),
 }
 

@@ -113,12 +113,12 @@ class RevokedToken(Result):
 
 
 class MakeToken(Request):
-    """Make a token for a principal and show it, this once."""
+    """Create a token for a principal and show it once."""
 
-    principal: Annotated[PrincipalName, arg("Whose token it is.", positional=True)]
+    principal: Annotated[PrincipalName, arg("The principal of the token.", positional=True)]
     scopes: Annotated[
         Words | None,
-        arg("What for; by default all that the principal may.", words=SCOPES),
+        arg("The scopes of the token; by default all of its principal.", words=SCOPES),
     ] = None
     expires: Annotated[When | None, arg("A day such as 2031-01-31, a time, or 90d.")] = None
 
@@ -211,7 +211,7 @@ class Tokens(Shown):
         Parameters
         ----------
         principal
-            Whose token it is.
+            The principal of the token.
         scopes
             What for, some of 'query', 'plan', 'submit-code', 'ledger:read' and 'admin'; by default
             all that the principal may.

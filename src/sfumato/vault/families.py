@@ -29,25 +29,33 @@ def _listed(*families: Family) -> dict[str, Family]:
 
 
 _WORKLOAD = Field(
-    "workload", "The ranges that matter: a table with A_low and A_high.", "FILE", type=Path
+    "workload",
+    "A table of the ranges that matter, with columns A_low and A_high for column A.",
+    "FILE",
+    type=Path,
 )
 _COLUMNS = Field("columns", "The columns to publish.", "A,B", required=True)
-_SOME = "The columns to publish; graphs, paths and sets have none to name."
+_SOME = "The columns to publish. Kinds for graphs, paths and itemsets take none."
 
 FAMILIES = _listed(
     Family(
         name="query",
-        help="Ask a question about the data sets of a vault.",
-        chapter="Answer questions",
+        help="Answer an SQL query about the data sets of a vault, with noise and error bounds.",
+        chapter="Vaults: budgeted answers",
         module="sfumato.vault.query_family",
         fields=(
-            Field("asked", "One SELECT.", "SQL", required=True, positional=True),
-            Field("weights", "How the cost is shared among the figures.", None),
+            Field(
+                "asked", "The query: one SELECT statement.", "SQL", required=True, positional=True
+            ),
+            Field("weights", "How to divide the cost among the output columns.", None),
         ),
         cost=(
             EPSILON,
             RHO,
-            replace(DELTA, help="For groups that are not declared, and Gaussian noise."),
+            replace(
+                DELTA,
+                help="The delta to spend: needed for groups that the schema does not declare.",
+            ),
         ),
         of_dataset=False,
         examples=(
@@ -57,13 +65,13 @@ FAMILIES = _listed(
     ),
     Family(
         name="publish",
-        help="Publish statistics of a data set under differential privacy.",
+        help="Publish statistics of a data set with differential privacy.",
         chapter="Publish statistics",
         module="sfumato.vault.publish_family",
         fields=(
             Field(
                 "kind",
-                "What to release: one of the kinds below.",
+                "The statistic to publish: one of the kinds below.",
                 "KIND",
                 required=True,
                 positional=True,
@@ -73,7 +81,7 @@ FAMILIES = _listed(
             _WORKLOAD,
             Field(
                 "postprocess",
-                "Done to noisy counts: nonnegative, integer, total.",
+                "What to do to the noisy counts: nonnegative, integer, total.",
                 "STEPS",
                 default="",
             ),
@@ -90,14 +98,23 @@ FAMILIES = _listed(
     Family(
         name="above",
         command="watch",
-        help="Say which ranges hold more rows than a threshold; only hits use up the price.",
+        help=(
+            "List the ranges with more rows than a threshold (sparse vector); only hits use "
+            "up the cost."
+        ),
         chapter="Publish statistics",
         module="sfumato.vault.publish_family",
         fields=(
-            replace(_COLUMNS, help="The columns that ranges are of."),
-            replace(_WORKLOAD, help="The ranges: a table with A_low and A_high.", required=True),
-            Field("threshold", "Above so many rows a range is a hit.", "T", required=True),
-            Field("at_most", "How many hits are paid for; by default 1.", "C"),
+            replace(_COLUMNS, help="The columns that the ranges are over."),
+            replace(
+                _WORKLOAD,
+                help="A table of the ranges, with columns A_low and A_high for column A.",
+                required=True,
+            ),
+            Field(
+                "threshold", "A range is a hit if it has more rows than this.", "T", required=True
+            ),
+            Field("at_most", "Stop after this many hits; by default 1.", "C"),
         ),
         fixed={"kind": "above"},
         shape="publish",
@@ -108,64 +125,67 @@ FAMILIES = _listed(
     ),
     Family(
         name="synthesize",
-        help="Make up a table in the form of a data set's, under differential privacy.",
+        help="Generate a synthetic table that resembles a data set, with differential privacy.",
         chapter="Release a table",
         module="sfumato.vault.synth_family",
         fields=(
             Field(
                 "method",
-                "How to choose what is measured: one of the methods below.",
+                "How to choose what to measure: one of the methods above.",
                 "METHOD",
                 default="auto",
                 choices=METHOD_WORDS,
             ),
             Field(
                 "rows",
-                "How many rows to draw; by default as many as there are, about.",
+                "The number of rows to draw; by default an estimate of the number in the data set.",
                 "N",
                 type=int,
             ),
-            Field("columns", "The columns to have; by default all.", "A,B"),
+            Field("columns", "The columns to generate; by default all.", "A,B"),
             Field(
                 "quantiles",
-                "Columns to cut where rows crowd, at private quantiles: for a part of the price.",
+                "Columns to bin at private quantiles instead of equal widths; uses a part of "
+                "the budget.",
                 "A,B",
                 default=(),
             ),
             Field(
                 "weekdays",
-                "Columns of dates whose day of the week is to be kept: each is measured too.",
+                "Date columns whose day of the week to preserve; each is measured too.",
                 "A,B",
                 default=(),
             ),
             Field(
                 "target",
-                "A column that others are to tell: measured with each, or weighed by aim and mst.",
+                "A column that models will predict: its pairs with other columns are "
+                "preserved best.",
                 "COLUMN",
             ),
             Field(
                 "workload",
-                "The sets of columns that matter, one a line such as age,sex; aim weighs them.",
+                "A file of the column sets that matter, one in each line, such as age,sex.",
                 "FILE",
                 type=Path,
             ),
             Field(
                 "form",
-                "What to make up: graph, paths, baskets or table; by default as the schema says.",
+                "The form to generate: table, graph, paths or baskets; by default that of the "
+                "schema.",
                 "FORM",
                 flag="--as",
             ),
-            Field("nodes", "Of a graph: how many nodes it has, a number that is public.", "N"),
-            Field("people", "Of a graph: the data set that says what nodes are.", "NAME"),
+            Field("nodes", "For a graph: the number of nodes, which must be public.", "N"),
+            Field("people", "For a graph: the data set with the attributes of the nodes.", "NAME"),
             Field(
                 "child",
-                "A data set with several rows a person, to be had with this one.",
+                "A data set with several rows for each person, to generate together with this one.",
                 "NAME",
                 topic="A child table",
             ),
             Field(
                 "key",
-                "The column of both that says which row a child belongs to.",
+                "The column in both data sets that links child rows to their parent.",
                 "COLUMN",
                 topic="A child table",
             ),
@@ -175,7 +195,7 @@ FAMILIES = _listed(
         also_writes=(
             Field(
                 "model",
-                "Also write the model and the noisy tables, to draw more from.",
+                "Also save the model and its noisy measurements, to draw more rows later.",
                 "FILE",
                 type=Path,
                 topic="Output",
@@ -193,24 +213,24 @@ FAMILIES = _listed(
     ),
     Family(
         name="learn",
-        help="Learn a model of a data set; it predicts, and holds nothing of anybody.",
+        help="Train a model on a data set with differential privacy.",
         chapter="Learn",
         module="sfumato.vault.learn_family",
         fields=(
             Field(
                 "kind",
-                "What to learn: one of the kinds below.",
+                "The model to train: one of the kinds below.",
                 "KIND",
                 required=True,
                 positional=True,
                 choices={name: kind.summary for name, kind in MODELS.items()},
             ),
             Field("features", "The columns to learn from.", "A,B"),
-            Field("target", "The column that they are to tell, where the kind has one.", "COLUMN"),
+            Field("target", "The column to predict, if the model has one.", "COLUMN"),
         ),
         shape="publish",
         writes="may",
-        out_help="A .json file, which sfumato predict reads.",
+        out_help="A .json file, which 'sfumato predict' reads.",
         kinds=MODELS,
         examples=(
             (
@@ -222,13 +242,13 @@ FAMILIES = _listed(
     ),
     Family(
         name="run",
-        help="Run a program on blocks of people; only a private aggregate of what it gives leaves.",
-        chapter="Answer questions",
+        help="Run a program on blocks of rows and release a private aggregate of its outputs.",
+        chapter="Vaults: budgeted answers",
         module="sfumato.vault.run_family",
         fields=(
             Field(
                 "program",
-                "A .py or .star file; a function of it is given the rows of one block at a time.",
+                "A .py or .star file with a function that takes the rows of one block.",
                 "PROGRAM",
                 required=True,
                 positional=True,
@@ -236,12 +256,12 @@ FAMILIES = _listed(
             ),
             Field(
                 "function",
-                "The function that is called with the rows of a block, and gives numbers.",
+                "The function to call: it takes the rows of one block and returns numbers.",
                 "F",
             ),
             Field(
                 "language",
-                "What the program is written in; by default what the ending of its file says.",
+                "The language of the program; by default that of its file extension.",
                 "LANGUAGE",
                 choices=LANGUAGES,
             ),
@@ -254,42 +274,46 @@ FAMILIES = _listed(
             ),
             Field(
                 "blocks",
-                "How many blocks; by default what suits the declared number of rows, or 100.",
+                "The number of blocks; by default chosen from the declared number of rows, or 100.",
                 "N",
                 type=int,
             ),
             Field(
                 "people",
-                "How many people everybody may know there are; blocks are chosen by it.",
+                "The public number of people, from which the number of blocks is chosen.",
                 "N",
                 type=int,
             ),
             Field(
                 "repeats",
-                "In how many blocks everybody is; noise does not grow by it.",
+                "How many blocks each person is in; more do not add noise.",
                 "N",
                 type=int,
                 default=1,
             ),
             Field(
                 "aggregate",
-                "What leaves of all blocks: one of those below.",
+                "How to aggregate the outputs of all blocks: one of those above.",
                 "AGGREGATE",
                 default="mean",
                 choices=HOW,
             ),
             Field(
                 "ranges",
-                "How outputs get the range they are kept in: one of those below.",
+                "How to find the range of the outputs: one of those above.",
                 "RANGE",
                 default="tight",
                 choices=RANGES,
             ),
-            Field("helper", "The function that makes ranges, where they are its own.", "F"),
-            Field("columns", "The columns that it sees; by default all but identifiers.", "A,B"),
+            Field("helper", "The function that returns the ranges, for --ranges helper.", "F"),
+            Field(
+                "columns",
+                "The columns to pass to the program; by default all except identifiers.",
+                "A,B",
+            ),
             Field(
                 "seconds",
-                "How long one block may take; the answer waits for all.",
+                "The time limit of one block in seconds.",
                 "S",
                 type=float,
                 default=1.0,

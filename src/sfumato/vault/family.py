@@ -49,19 +49,30 @@ class Field:
 
 _COST, _WHO = "Cost", "Who asks"
 EPSILON = Field(
-    "epsilon", "What it may cost; by default a tenth of the budget.", "EPSILON", topic=_COST
+    "epsilon", "The epsilon to spend; by default a tenth of the budget.", "EPSILON", topic=_COST
 )
-RHO = Field("rho", "The same in zero-concentrated terms.", "RHO", topic=_COST)
-DELTA = Field("delta", "Allows Gaussian noise where it is better.", "DELTA", topic=_COST)
+RHO = Field(
+    "rho", "The rho to spend (zero-concentrated privacy) instead of epsilon.", "RHO", topic=_COST
+)
+DELTA = Field(
+    "delta",
+    "The delta to spend; allows Gaussian noise where that is more accurate.",
+    "DELTA",
+    topic=_COST,
+)
 PRINCIPAL = Field(
-    "principal", "Who asks, and from whose budget.", "NAME", default="owner", topic=_WHO
+    "principal",
+    "The principal who asks and whose budget is charged.",
+    "NAME",
+    default="owner",
+    topic=_WHO,
 )
 PURPOSE = Field(
-    "purpose", "What it is asked for; kept apart from other purposes.", "WHAT", topic=_WHO
+    "purpose", "The purpose of the request, for data sets that ask for consent.", "WHAT", topic=_WHO
 )
 REQUEST_ID = Field(
     "request_id",
-    "Repeat a request safely: same id, same answer.",
+    "An id that makes retries safe: the same id returns the same answer, charged once.",
     "ID",
     flag="--request",
     topic=_WHO,

@@ -48,7 +48,7 @@ def test_suppress_takes_a_percentage(shell: Shell) -> None:
 
 def test_what_would_lose_less_is_told_to_the_holder_alone(shell: Shell) -> None:
     said = shell("anonymize", "people.csv", "--schema", "people.toml", "--k", 4, "-o", "o.csv")
-    assert "What would cost less:\n" in said.stdout
+    assert "Options that would lose less:\n" in said.stdout
     assert "suppressing 5 % of rows would lose" in said.stdout
     assert "--suppress 5%" in said.stdout
     assert "--suppress" not in Path("o.csv.json").read_text()

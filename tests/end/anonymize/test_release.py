@@ -76,7 +76,7 @@ def test_people_read_a_summary(shell: Shell) -> None:
         "-o", "o.csv")  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.startswith("Every class of released rows satisfies 2-anonymity.\n")
-    assert "Released without protection: disease, visits." in done.stdout
+    assert "Released unchanged, without protection: disease, visits." in done.stdout
     measured = shell("measure", "o.csv", "--schema", "people.toml")
     assert "cost discernability" in measured.stdout
 

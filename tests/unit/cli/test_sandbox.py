@@ -26,7 +26,7 @@ def test_what_was_found_is_told(
     sandbox()
     text = capsys.readouterr().out
     assert "bubblewrap  does not hold: read_secret; fork\n" in text
-    assert text.endswith("No program is run here: no sandbox holds.\n")
+    assert text.endswith("Programs cannot run here: no sandbox holds.\n")
 
 
 def test_a_choice_that_does_not_hold_is_named(
@@ -36,7 +36,7 @@ def test_a_choice_that_does_not_hold_is_named(
     monkeypatch.setenv(VARIABLE, "bubblewrap")
     sandbox()
     told = capsys.readouterr().out
-    assert told.endswith("here: landlock holds, and SFUMATO_SANDBOX asks for bubblewrap.\n")
+    assert told.endswith("here: landlock holds, and SFUMATO_SANDBOX requires bubblewrap.\n")
 
 
 def test_the_one_that_programs_run_in_is_named(

@@ -81,7 +81,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Operation]:
         weight = request.weight * (2 if request.twice else 1)
         return WeighReport(text=f"{request.name} {weight}", operator=context.operator)
 
-    monkeypatch.setitem(NOUNS, "scale", Noun("scale", "Weigh things.", "Answer questions"))
+    monkeypatch.setitem(NOUNS, "scale", Noun("scale", "Weigh things.", "Vaults: budgeted answers"))
     monkeypatch.setitem(sys.modules, "scale", sys.modules[__name__])
     yield OPERATIONS[Weigh]
     del OPERATIONS[Weigh]

@@ -74,7 +74,7 @@ def prepare(facts, offer, *, times):
 ENTRY = Family(
     name="tally",
     help="Count the rows again and again.",
-    chapter="Answer questions",
+    chapter="Vaults: budgeted answers",
     module="tally_family",
     fields=(Field("times", "How often.", "N", type=int, default=1),),
 )

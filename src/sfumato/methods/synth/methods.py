@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
 
 METHOD_WORDS = {
-    "auto": "columns alone, a tree or adaptive rounds, by what noise would leave",
-    "aim": "adaptive rounds: whatever the rows so far explain worst is measured next",
+    "auto": "picks independent, mst or aim by the expected noise",
+    "aim": "adaptive rounds: measures next what the model explains worst",
     "mst": "a tree of the strongest pairs of columns; fast",
-    "privbayes": "a network in which a column depends on up to two others",
-    "workload": "the sets of columns that are named, and nothing else",
-    "independent": "every column by itself",
+    "privbayes": "a Bayesian network: each column depends on up to two others",
+    "workload": "only the column sets of --workload",
+    "independent": "each column alone",
 }
 """The methods for tables, in the order in which help lists them."""
 

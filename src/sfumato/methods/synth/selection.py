@@ -1,4 +1,4 @@
-"""Measure every column by itself, larger ones with more of the charge."""
+"""Measure each column alone, larger ones with more of the charge."""
 
 from __future__ import annotations
 
