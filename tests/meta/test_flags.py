@@ -14,7 +14,7 @@ import typer
 from sfumato.anonymize.perturbative_release import PERTURBATIVE
 from sfumato.anonymize.pipeline import check_options
 from sfumato.anonymize.search import SEARCHES
-from sfumato.cli.main import build
+from sfumato.cli.main import MODULE_OF, build
 from sfumato.cli.process import as_flag, in_flags
 from sfumato.errors import Option, ParameterError
 from sfumato.operations.table import NOUNS
@@ -102,9 +102,10 @@ def spoken(path: Path) -> list[tuple[int, str]]:
 def sayers(path: Path) -> set[str]:
     """The commands that can say what a module says."""
     inside = path.relative_to(SOURCE).as_posix()
-    command = path.stem if path.parent.name == "cli" else None
-    if command in flags():
-        return {command, ""}
+    if path.parent.name == "cli":
+        modules = {command: MODULE_OF.get(command, command) for command in flags()}
+        if commands := {command for command, module in modules.items() if module == path.stem}:
+            return {*commands, ""}
     for place, commands in RAISED_BY.items():
         if inside == place or inside.startswith(f"{place}/"):
             return {*commands, ""}

@@ -1,13 +1,15 @@
-"""`sfumato attack`: attack a release as its owner."""
+"""`sfumato attack`, `compare` and `evaluate`: what releases reveal, and how useful they are."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfumato.cli.completion import columns
 from sfumato.cli.options import (
+    DeclaredSchema,
     Json,
     Overwrite,
     OwnersPage,
@@ -22,8 +24,7 @@ from sfumato.report.progress import progress
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sfumato.attack.comparison.result import Comparison
     from sfumato.attack.finding import Finding, Findings
 
 
@@ -42,6 +43,7 @@ Original = Annotated[
 Other = Annotated[
     str | None, option("RELEASE", "A second release, or a table to join with the first.")
 ]
+OriginalTable = Annotated[str, option("FILE", "The original table.", "--original")]
 OtherOriginal = Annotated[str | None, option("FILE", "The original table of the second release.")]
 Control = Annotated[
     str | None,
@@ -192,10 +194,10 @@ def attack(
         figures = result.json(spelling=as_flag) if isinstance(result, Findings) else result.json()
         typer.echo(dumps(figures, ensure_ascii=False))
     else:
-        _print_result(result, report)
+        _print_findings(result, report)
 
 
-def _print_result(result: Finding | Findings, report: Path | None) -> None:
+def _print_findings(result: Finding | Findings, report: Path | None) -> None:
     """Print each finding in words, then the attacks that did not run."""
     from rich.console import Console
 
@@ -215,3 +217,97 @@ def _print_result(result: Finding | Findings, report: Path | None) -> None:
     console.print("For the owner: computed from rows of people.", style="dim")
     if report is not None:
         console.print(printable(f"The page is {report}."), style="dim")
+
+
+def compare(
+    releases: Annotated[list[str], argument("RELEASE...", "Released tables, or their folders.")],
+    original: OriginalTable,
+    schema: DeclaredSchema,
+    known: Known = None,
+    control: Control = None,
+    synthetic: Annotated[
+        list[str] | None, option("RELEASE", "A candidate whose rows are synthetic; repeatable.")
+    ] = None,
+    report: OwnersPage = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Compare several releases of one table by privacy and utility.
+
+    Candidates can be anonymized tables, anatomies, published counts, synthetic tables or tables of
+    other tools. Reads the original without a budget: keep the result to yourself.
+
+    Examples:
+        sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml
+        sfumato compare safe.csv synthetic.csv --original people.csv --schema people.toml \\
+            --known voters.csv --report compare.html
+    """
+    from sfumato.attack.comparison.compare import compare_releases
+
+    check_page(report, *releases, original, known, control, schema, overwrite=overwrite)
+    with values_named(), progress("Comparing", unit="candidates") as report_progress:
+        comparison = compare_releases(
+            releases,
+            original,
+            schema,
+            known=known,
+            control=control,
+            synthetic=synthetic or (),
+            progress=report_progress,
+        )
+    if report is not None:
+        comparison.save_report(report, overwrite=overwrite)
+    if as_json:
+        typer.echo(dumps(comparison.json(), ensure_ascii=False))
+    else:
+        print_comparison(comparison, report)
+
+
+def print_comparison(comparison: Comparison, report: Path | None) -> None:
+    """Print one line for each candidate, and the best trade-offs."""
+    from sfumato.attack.comparison.page import summary
+    from sfumato.report.terminal import print_for_owner
+
+    print_for_owner(summary(comparison), report)
+
+
+def evaluate(
+    synthetic: Annotated[str, argument("SYNTHETIC", "The synthetic table, of any tool.")],
+    original: OriginalTable,
+    schema: DeclaredSchema,
+    target: Annotated[
+        str | None,
+        option(
+            "COLUMN",
+            "Train models that predict this column on both tables, and compare them.",
+            autocompletion=columns,
+        ),
+    ] = None,
+    report: OwnersPage = None,
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Compare a synthetic table with its original: similarity, use for models, copied rows.
+
+    Reads the original without a budget: keep the result to yourself.
+
+    Examples:
+        sfumato evaluate synthetic.csv --original people.csv --schema people.toml
+        sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
+            --target disease --report evaluation.html
+    """
+    from sfumato.attack.evaluation.evaluate import compare_tables
+    from sfumato.attack.evaluation.page import summary
+    from sfumato.report.terminal import print_for_owner
+
+    check_page(report, synthetic, original, schema, overwrite=overwrite)
+    with progress("Comparing the tables", unit="sets of columns") as report_progress:
+        evaluation = compare_tables(
+            synthetic, original, schema, target=target, progress=report_progress
+        )
+    if report is not None:
+        evaluation.report(report, overwrite=overwrite)
+    if as_json:
+        typer.echo(dumps(evaluation.json(), ensure_ascii=False))
+    else:
+        print_for_owner(summary(evaluation), report)

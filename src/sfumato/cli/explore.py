@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sfumato.cli.compare import show
+from sfumato.cli.attack import print_comparison
 from sfumato.cli.process import paid
 from sfumato.errors import ParameterError
 from sfumato.report.progress import progress
@@ -130,7 +130,7 @@ def _tell(
         told = {**compared.json(), "folder": str(folder), "report": str(page)}
         typer.echo(dumps({**told, "explored": list(remarks)}, ensure_ascii=False))
         return
-    show(compared, page)
+    print_comparison(compared, page)
     for remark in remarks:
         typer.echo(remark)
     if sys.stdout.isatty() and not os.environ.get("CI"):

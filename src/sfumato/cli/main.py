@@ -50,6 +50,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 Families of private methods (`vault.families`) and nouns (`operations.table`) name their chapters.
 """
+MODULE_OF = {
+    **dict.fromkeys(("compare", "evaluate"), "attack"),
+    **dict.fromkeys(("measure", "worlds"), "inspect"),
+    **dict.fromkeys(("locate", "predict", "sandbox"), "local_commands"),
+}
+"""The module of a command where it is not the one of its own name."""
 
 _HELP = """Measure the risk of a table about people, release it, or query it within a budget.
 
@@ -92,7 +98,8 @@ def build(name: str | None = None) -> typer.Typer:
         elif word in SHORTCUTS:
             command, chapter = command_of(operation_of(word)), chapters[word]
         else:
-            command, chapter = getattr(import_module(f"sfumato.cli.{word}"), word), chapters[word]
+            module = import_module(f"sfumato.cli.{MODULE_OF.get(word, word)}")
+            command, chapter = getattr(module, word), chapters[word]
         app.command(word, cls=HelpfulCommand, rich_help_panel=chapter)(command)
     return app
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from sfumato.cli.sandbox import sandbox
+from sfumato.cli.local_commands import sandbox
 from sfumato.methods.programs.sandbox import PROVIDERS, VARIABLE, Probe
 from sfumato.methods.programs.sandbox.workers import ForkingChamber
 

@@ -1,12 +1,14 @@
-"""`sfumato locate`: add noise to places of one person, on the person's own machine."""
+"""`sfumato locate`, `predict` and `sandbox`: commands that work without a vault."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sfumato.cli.options import Json, Overwrite, argument, option
+from sfumato.cli.options import OUTPUT, Json, Overwrite, argument, option
 from sfumato.text import dumps
 
 
@@ -67,3 +69,66 @@ def locate(
         "true ones."
     )
     typer.echo(f"Wrote {out} and {out}.json.")
+
+
+def predict(
+    model: Annotated[Path, argument("MODEL", "A model file that 'sfumato learn' wrote.")],
+    table: Annotated[str, argument("TABLE", "A table with the features of the model.")],
+    out: Annotated[
+        Path,
+        option("OUT", "A .csv, .parquet or .xlsx file.", "-o", "--out", rich_help_panel=OUTPUT),
+    ],
+    overwrite: Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Add the predictions of a trained model to each row of a table.
+
+    Costs no budget: the model is differentially private already.
+
+    Examples:
+        sfumato predict model.json people.csv -o predicted.csv
+    """
+    from sfumato.methods.learn.model import write_predictions
+
+    predictions = write_predictions(model, table, out, overwrite=overwrite)
+    rows, names = predictions.num_rows, predictions.column_names
+    if as_json:
+        typer.echo(dumps({"rows": rows, "columns": names, "out": str(out)}))
+    else:
+        typer.echo(f"Wrote {rows:,} rows with predictions to {out}.")
+
+
+def sandbox(as_json: Json = False) -> None:
+    """Test the sandboxes of this machine by trying to escape from each.
+
+    Reads no data and costs no budget. 'sfumato run' uses the first sandbox that holds, or none.
+
+    Examples:
+        sfumato sandbox
+        sfumato sandbox --json
+    """
+    from sfumato.errors import PolicyError
+    from sfumato.methods.programs.sandbox import VARIABLE, chamber, chambers
+
+    probes = {provider.name: provider.probe() for provider in chambers()}
+    try:
+        chosen = chamber().name
+    except PolicyError:
+        chosen = None
+    if as_json:
+        results = [
+            {"name": name, "passed": probe.passed, "findings": list(probe.findings)}
+            for name, probe in probes.items()
+        ]
+        typer.echo(dumps({"sandbox": chosen, "tried": results}))
+        return
+    for name, probe in probes.items():
+        verdict = "holds" if probe.passed else f"does not hold: {'; '.join(probe.findings)}"
+        typer.echo(f"{name:12}{verdict}")
+    if chosen:
+        typer.echo(f"Programs run in {chosen}.")
+    else:
+        required = os.environ.get(VARIABLE)
+        setting = f", and {VARIABLE} requires {required}" if required else ""
+        holding = ", ".join(name for name, probe in probes.items() if probe.passed) or "no sandbox"
+        typer.echo(f"Programs cannot run here: {holding} holds{setting}.")
