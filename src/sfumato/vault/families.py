@@ -305,7 +305,7 @@ FAMILIES = _listed(
                 default="tight",
                 choices=RANGES,
             ),
-            Field("helper", "The function that returns the ranges, for --ranges helper.", "F"),
+            Field("helper", "The function that returns the ranges, where they are its own.", "F"),
             Field(
                 "columns",
                 "The columns to pass to the program; by default all except identifiers.",

@@ -20,7 +20,7 @@ METHOD_WORDS = {
     "aim": "adaptive rounds: measures next what the model explains worst",
     "mst": "a tree of the strongest pairs of columns; fast",
     "privbayes": "a Bayesian network: each column depends on up to two others",
-    "workload": "only the column sets of --workload",
+    "workload": "only the column sets of the workload",
     "independent": "each column alone",
 }
 """The methods for tables, in the order in which help lists them."""
