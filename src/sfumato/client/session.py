@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.methods.method import Dataset, Plan
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRun
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
     from sfumato.vault.family import Family
     from sfumato.vault.release_attacks import ReleaseGate
@@ -139,9 +139,9 @@ class RemoteSession:
 
     def check_all(
         self,
-        wanted: Sequence[Plan],  # noqa: ARG002
+        methods: Sequence[Plan],  # noqa: ARG002
         asker_of: AskerOf,  # noqa: ARG002
-    ) -> Event | None:
+    ) -> list[Charged]:
         """Refused: what several candidates cost is for who compares them, by the rows."""
         raise _rows_elsewhere("Candidates are compared by the original rows")
 

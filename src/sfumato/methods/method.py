@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sfumato.data.engines.malformed_cells import TextLimit, limited
 from sfumato.data.schema.column import USUAL_LENGTH, Kind
-from sfumato.privacy.accounting.price import amounts_in_words
+from sfumato.privacy.accounting.price import Price, amounts_in_words
+from sfumato.privacy.accounting.purchase import purchase
 from sfumato.privacy.noise.entropy import random_key
 from sfumato.release.release import Guarantee, Provenance, Release, today
 from sfumato.report.display import Card, Shown
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.data.schema.unit import Unit
     from sfumato.privacy.accounting.events import Event
-    from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.noise.entropy import Entropy
 
 
@@ -222,6 +223,15 @@ class Plan(Shown, ABC):
     @abstractmethod
     def event(self) -> Event:
         """The privacy cost."""
+
+    @property
+    def charged(self) -> Charged:
+        """What the ledger charges: the event, with the pair that the price states where it has one.
+
+        Methods calibrate their noise to the price, so the pair is proven; sums of prices hold.
+        """
+        cost = self.parameters.get("cost")
+        return self.event if cost is None else purchase(Price.from_record(cost), self.event)
 
     @property
     @abstractmethod

@@ -6,7 +6,6 @@ Principals' accounts stand beside those of populations: decision `ledger-stores`
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +18,15 @@ from sfumato.privacy.accounting.balance import describe_balance, remaining_amoun
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.records import Amendment
+from sfumato.privacy.ledger.rules import charge_account
 from sfumato.release.files_in_use import VAULT
 from sfumato.vault.config import PrivateSet, changing, covers, parse
 from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.chain import Account
     from sfumato.privacy.ledger.records import BookState
@@ -156,14 +156,14 @@ def written_name(config: Config, dataset: PrivateSet | PublicSet) -> str:
 
 
 def left_over(
-    ledger: Ledger, names: Iterable[str], event: Event | None = None
+    ledger: Ledger, names: Iterable[str], charged: Charged | None = None
 ) -> tuple[Mapping[str, float], str]:
     """What one more question that all these accounts pay for may cost.
 
     Parameters
     ----------
-    event
-        Something that is charged to them first, such as a plan.
+    charged
+        A charge to them that comes first, such as that of a plan.
 
     Returns
     -------
@@ -171,33 +171,33 @@ def left_over(
     account in one line for people.
     """
     before = [ledger.account(name) for name in names]
-    after = before if event is None else [_after_charge(account, event) for account in before]
-    amounts = [affordable(account) for account in after]
+    after = [charge_account(account, charged) if charged else account for account in before]
+    for account, left in zip(before, after, strict=True):
+        if left is None:
+            balance = describe_balance(account.budget, account.spent)
+            nothing = dict.fromkeys(affordable(account), 0.0)
+            return nothing, f"nothing, it is too much: there is {balance}"
+    return _least([account for account in after if account is not None])
+
+
+def _least(accounts: Sequence[Account]) -> tuple[Mapping[str, float], str]:
+    """The least that one more question may cost over accounts, and the tightest in one line."""
+    amounts = [affordable(account) for account in accounts]
     least: dict[str, float] = {
         name: min(amount[name] for amount in amounts)
         for name in ("epsilon", "delta", "rho")
         if all(name in amount for amount in amounts)
     }
     tightest = min(
-        range(len(after)),
-        key=lambda index: remaining_amounts(after[index].budget, after[index].spent)["epsilon"],
+        accounts, key=lambda account: remaining_amounts(account.budget, account.spent)["epsilon"]
     )
-    account = after[tightest]
-    if all(units is None for units in account.spent):
-        balance = describe_balance(before[tightest].budget, before[tightest].spent)
-        return least, f"nothing, it is too much: there is {balance}"
-    return least, describe_balance(account.budget, account.spent)
+    return least, describe_balance(tightest.budget, tightest.spent)
 
 
 def affordable(account: Account) -> dict[str, float]:
     """What one more question may cost, as programs get it: rounded down."""
     amounts = remaining_amounts(account.budget, account.spent)
     return {name: float_below(amount) for name, amount in amounts.items()}
-
-
-def _after_charge(account: Account, event: Event) -> Account:
-    budget = account.budget
-    return replace(account, spent=budget.add(account.spent, budget.charge(event)))
 
 
 def balances_of(ledger: Ledger) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import plain
 from sfumato.filesystem import whole
-from sfumato.privacy.accounting.balance import describe_cost
+from sfumato.privacy.accounting.balance import describe_costs
 from sfumato.report.page import fragment
 from sfumato.vault.jobs.anonymize_job import folder_of
 
@@ -61,8 +61,8 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
 
 def cost_of_all(private: Private, requests: Mapping[str, Plan]) -> str:
     """What all rungs cost together, in words; refused if the budget does not hold it."""
-    event = private.check_all(list(requests.values()))
-    return "nothing: all were paid for before" if event is None else describe_cost(event)
+    charges = private.check_all(list(requests.values()))
+    return describe_costs(charges) if charges else "nothing: all were paid for before"
 
 
 def compare_twins(

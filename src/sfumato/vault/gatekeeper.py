@@ -19,10 +19,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sfumato.errors import BudgetError, EngineError, LedgerError, PolicyError, SfumatoError, option
-from sfumato.privacy.accounting.balance import describe_cost, explain_shortage
-from sfumato.privacy.accounting.events import Composed
+from sfumato.privacy.accounting.balance import (
+    describe_balance,
+    describe_cost,
+    describe_costs,
+    explain_shortage,
+)
 from sfumato.privacy.ledger.chain import canonical, digest
-from sfumato.privacy.ledger.rules import exhausted
+from sfumato.privacy.ledger.rules import charge_account, exhausted, with_ancestors
 from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import left_over
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Engine
     from sfumato.methods.method import Dataset, Plan
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.privacy.ledger.chain import Account, Key
     from sfumato.privacy.ledger.receipt import Receipt
@@ -124,30 +128,29 @@ class Gatekeeper:
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
         return self.heavy.room(work_of(prepared), asker, seconds)
 
-    def check_all(self, methods: Sequence[Plan], asker: Asker) -> Event | None:
-        """What several methods cost together that are not in store; refused if it is too much.
+    def check_all(self, methods: Sequence[Plan], asker: Asker) -> list[Charged]:
+        """List the charges of several methods whose answers are not stored yet.
 
-        Nothing is charged: another asker may still come first.
+        They are refused if they are too much together. Nothing is charged: another asker may still
+        come first.
         """
         unpaid = [
-            method.event
+            method.charged
             for method in methods
             if self._free(asker, self._body(method, asker), None) is None
         ]
-        if not unpaid:
-            return None
-        event = Composed(tuple(unpaid))
-        self.check_affordable(event, asker)
-        return event
+        self.check_affordable(unpaid, asker)
+        return unpaid
 
-    def check_affordable(self, event: Event, asker: Asker) -> None:
-        """Refuse what an owner's budgets could not pay for as a whole; nothing is charged."""
-        account = self._short(event, (*asker.shared, *asker.own))
+    def check_affordable(self, charges: Sequence[Charged], asker: Asker) -> None:
+        """Refuse charges that an owner's budgets could not pay together; nothing is charged."""
+        account = self._short(charges, (*asker.shared, *asker.own))
         if account is not None:
             raise BudgetError(
                 "budget_exhausted",
-                f"The budget {account.name!r} has too little left for all of them together: "
-                f"{explain_shortage(account.budget, account.spent, event)} Nothing was charged.",
+                f"The budget {account.name!r} has too little left for all of them together: they "
+                f"ask {describe_costs(charges)}, and there is "
+                f"{describe_balance(account.budget, account.spent)}. Nothing was charged.",
             )
 
     def check_payable(self, prepared: Plan, asker: Asker, request_id: str) -> None:
@@ -155,16 +158,16 @@ class Gatekeeper:
 
         Another asker may still come first.
         """
-        body, event = self._body(prepared, asker), prepared.event
+        body, charged = self._body(prepared, asker), prepared.charged
         if self._free(asker, body, request_id) is not None:
             return
         self.limits.check_stored(prepared, asker, self.ledger)
         is_there = self._hinted(asker.principal, body, own=False) is not None
         payers = asker.own if is_there else (*asker.shared, *asker.own)
-        account = self._short(event, payers)
+        account = self._short([charged], payers)
         if account is not None:
-            refusal = exhausted(account, event, own=account.name in payers)
-            raise self._exhausted(event, asker) if asker.own else refusal
+            refusal = exhausted(account, charged, own=account.name in payers)
+            raise self._exhausted(charged, asker) if asker.own else refusal
 
     def check_stored(self, prepared: Plan, asker: Asker) -> None:
         """Refuse an answer that there is no room to store, unless it is in store already."""
@@ -174,14 +177,18 @@ class Gatekeeper:
             if self._free(asker, self._body(prepared, asker), None) is None:
                 raise
 
-    def _short(self, event: Event, payers: Sequence[str]) -> Account | None:
-        """The first account, of those that pay and those above them, that has too little left."""
-        waiting = [*payers]
-        while waiting:
-            account = self.ledger.account(waiting.pop(0))
-            waiting += [] if account.parent is None else [account.parent]
-            if not account.budget.admits(account.spent, account.budget.charge(event)):
-                return account
+    def _short(self, charges: Sequence[Charged], payers: Sequence[str]) -> Account | None:
+        """The first account, of those that pay and those above them, that has too little left.
+
+        The decision is the one of the charge itself, so a preview and a charge agree.
+        """
+        for before in with_ancestors(payers, self.ledger.account):
+            account = before
+            for charged in charges:
+                after = charge_account(account, charged)
+                if after is None:
+                    return before
+                account = after
         return None
 
     def _free(self, asker: Asker, body: str, request_id: str | None) -> bytes | None:
@@ -208,7 +215,7 @@ class Gatekeeper:
         receipt = None
         if stored is None:
             receipt = self.ledger.resume(
-                flight, asked.prepared.event, accounts=asked.asker.shared, body_digest=asked.body
+                flight, asked.prepared.charged, accounts=asked.asker.shared, body_digest=asked.body
             )
         if receipt is not None:
             self._check(asked)
@@ -315,10 +322,10 @@ class Gatekeeper:
     def _reserve(
         self, asked: _Asked, accounts: tuple[str, ...], request_id: str, flight: Flight | None
     ) -> Receipt:
-        event, asker = asked.prepared.event, asked.asker
+        charged, asker = asked.prepared.charged, asked.asker
         try:
             return self.ledger.reserve(
-                event,
+                charged,
                 accounts=accounts,
                 principal=asker.principal,
                 request_id=request_id,
@@ -326,25 +333,24 @@ class Gatekeeper:
                 flight=flight,
             )
         except BudgetError as refusal:
-            refused = self._exhausted(event, asker) if asker.own else refusal
+            refused = self._exhausted(charged, asker) if asker.own else refusal
         raise refused from None
 
-    def _exhausted(self, event: Event, asker: Asker) -> BudgetError:
+    def _exhausted(self, charged: Charged, asker: Asker) -> BudgetError:
         """Say what is left of the asker's own budget; of a shared one nothing is told."""
         for name in asker.own:
             account = self.ledger.account(name)
-            budget = account.budget
-            if not budget.admits(account.spent, budget.charge(event)):
+            if charge_account(account, charged) is None:
                 return BudgetError(
                     "budget_exhausted",
                     f"Your budget {name!r} has too little left: "
-                    + explain_shortage(budget, account.spent, event),
+                    + explain_shortage(account.budget, account.spent, charged),
                 )
         return BudgetError(
             "budget_exhausted",
             "The data set has too little budget left for this question, which asks "
-            f"{describe_cost(event)}. Ask for less with {option('epsilon')}, or ask its owner for "
-            "budget.",
+            f"{describe_cost(charged)}. Ask for less with {option('epsilon')}, or ask its owner "
+            "for budget.",
         )
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.methods.query.answer.question import Question
     from sfumato.methods.query.sql.tables import Catalogue
     from sfumato.methods.synth.forecast import SynthesisForecast
-    from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
     from sfumato.vault.family import Family
     from sfumato.vault.learn_family import LearnedModel
@@ -121,8 +121,8 @@ class Questions(Shown):
         """What would be left once this was charged, for programs and for people."""
         return self._session.left_after(prepared, self._asker_of)
 
-    def check_all(self, methods: Sequence[Plan]) -> Event | None:
-        """What several of these cost the owner together, or a refusal; nothing is charged."""
+    def check_all(self, methods: Sequence[Plan]) -> list[Charged]:
+        """List what several of these would charge the owner, or refuse it; nothing is charged."""
         return self._session.check_all(methods, self._asker_of)
 
     def owners_rows(self) -> AbstractContextManager[Dataset]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sfumato.methods.programs.forecast import ProgramForecast
     from sfumato.methods.programs.request import ProgramRules, ProgramRun
     from sfumato.methods.query.sql.tables import Catalogue
-    from sfumato.privacy.accounting.events import Event
     from sfumato.privacy.accounting.price import Price
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
     from sfumato.vault.family import Family
@@ -237,8 +237,8 @@ class Asking(Protocol):
         """What would be left once this was charged, for programs and for people."""
         ...
 
-    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> Event | None:
-        """What several methods cost the owner together, or a refusal; nothing is charged."""
+    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> list[Charged]:
+        """List what several methods would charge the owner, or refuse it; nothing is charged."""
         ...
 
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> AbstractContextManager[Dataset]:
@@ -403,9 +403,9 @@ class Session:
         """The budget left after this charge, as amounts and in words."""
         self.confirm(prepared, asker_of)
         asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
-        return left_over(ledger, asker.own or asker.shared, prepared.event)
+        return left_over(ledger, asker.own or asker.shared, prepared.charged)
 
-    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> Event | None:
+    def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> list[Charged]:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
         datasets = methods[0].datasets
         asker = asker_of(datasets).checked_owner()

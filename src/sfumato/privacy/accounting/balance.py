@@ -11,11 +11,14 @@ from sfumato.errors import option
 from sfumato.exact_numbers import DELTA_UNIT, EPSILON_UNIT, floor_units, plain
 from sfumato.privacy.accounting import zcdp
 from sfumato.privacy.accounting.composition import basic_price, total
+from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.accounting.filters import ZcdpFilter
 from sfumato.privacy.accounting.losses import Approx, Zcdp, spendable_rho, zcdp_to_approx
 from sfumato.privacy.accounting.purchase import Purchase, event_of, summed_event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.privacy.accounting.filters import Budget, Charge
     from sfumato.privacy.accounting.losses import Pure
     from sfumato.privacy.accounting.purchase import Charged
@@ -142,6 +145,14 @@ def describe_cost(charged: Charged) -> str:
         for quantity, amount in zip((name, "delta"), amounts, strict=False)
         if amount
     )
+
+
+def describe_costs(charges: Sequence[Charged]) -> str:
+    """Describe what charges cost together: the sum of their pairs, or else of their rhos."""
+    events = [summed_event(charged) for charged in charges]
+    if any(total(event, basic_price) is None for event in events):
+        events = [event_of(charged) for charged in charges]
+    return describe_cost(Composed(tuple(events)))
 
 
 def explain_shortage(budget: Budget, spent: Charge, charged: Charged) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.events import Event
 
 
+_NAMES = ("epsilon", "rho", "delta")
+
 _DIGITS = 6
 """Significant digits of a shown amount, rounded up: 1/3 is shown as 0.333334."""
 
@@ -34,6 +36,12 @@ class Price:
         """Write the price as JSON-able data; exact numbers become texts like "1/10"."""
         amounts = {"epsilon": self.epsilon, "rho": self.rho, "delta": self.delta or None}
         return {name: str(amount) for name, amount in amounts.items() if amount is not None}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, str]) -> Price:
+        """Read the amounts that `to_record` wrote."""
+        amounts = {name: Fraction(record[name]) for name in _NAMES if name in record}
+        return Price(**amounts)
 
     def sentence(self) -> str:
         """State the amounts of the price: 'epsilon 0.5 and delta 1e-6'."""
@@ -56,7 +64,7 @@ def amounts_in_words(record: Mapping[str, str]) -> str:
     """Format the amounts of a price's record as decimals: 0.1 for "1/10"."""
     return " and ".join(
         f"{name} {exact_numbers.plain(Fraction(record[name]), digits=_DIGITS, up=True)}"
-        for name in ("epsilon", "rho", "delta")
+        for name in _NAMES
         if name in record
     )
 

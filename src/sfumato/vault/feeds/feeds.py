@@ -17,7 +17,6 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError, option
 from sfumato.methods.stream.catalogue import AUTO
-from sfumato.privacy.accounting.events import Repeated
 from sfumato.privacy.ledger.records import Amendment
 from sfumato.vault.config import asking
 from sfumato.vault.config import check_name as check_written
@@ -160,7 +159,7 @@ class FeedRegistry:
         feed = self.plan(name, sql, **options)
         prepared = self._answering.prepared(feed)
         times = 1 if feed.is_continual else len(feed.periods)
-        self._answering.check_affordable(feed, prepared, Repeated(prepared.event, times))
+        self._answering.check_affordable(feed, prepared, [prepared.charged] * times)
 
         def decide(book: BookState) -> Amendment:
             if feed.name in book.of(TOPIC):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sfumato.methods.method import AnswerSize, Dataset
     from sfumato.methods.stream.request import Participation
     from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.accounting.purchase import Charged
     from sfumato.privacy.ledger.chain import ChargeRequest
     from sfumato.privacy.ledger.records import BookState
     from sfumato.privacy.noise.entropy import Entropy
@@ -382,12 +383,12 @@ class Answering:
             return feed  # the question itself names its price
         return pinned
 
-    def check_affordable(self, feed: Feed, prepared: Plan, whole: Event) -> None:
-        """Refuse a feed that the budgets could not pay for as a whole now; nothing is charged."""
+    def check_affordable(self, feed: Feed, prepared: Plan, charges: Sequence[Charged]) -> None:
+        """Refuse a feed whose periods the budgets could not pay together; nothing is charged."""
         asker = self._asker_of(feed)(prepared.datasets)
         if asker.rights is not None:
             asker.rights.check("publish" if feed.is_continual else FAMILIES[feed.family].shape)
-        self._vault.gatekeeper.check_affordable(whole, asker)
+        self._vault.gatekeeper.check_affordable(charges, asker)
 
     def catch_up(self, feed: Feed) -> int:
         """Answer what is over and not answered yet, in order; say how many periods those were."""
