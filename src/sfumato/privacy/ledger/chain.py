@@ -258,6 +258,7 @@ class Draft:
     def keep_answer(self, request: ChargeRequest, row: bytes, size: int) -> None:
         """Add the row of an answer of `size` bytes, and count them to its principal."""
         self.answers[request.charge] = row
+        # The entries of an answer take space too, also where the answer itself is empty.
         self.stored_bytes[request.principal] += size + ENTRY_BYTES
 
     def replaced(self) -> list[Key]:

@@ -52,7 +52,7 @@ class Ticket(Generic[Result]):
         self._result = self._operation(draft)
 
     def result(self) -> Result:
-        """What the operation returned, or its error."""
+        """The result of the operation; raise its error instead if it failed."""
         if self.error is not None:
             raise self.error
         return cast("Result", self._result)
@@ -91,6 +91,8 @@ class GroupCommit:
 
     def _lead(self) -> None:
         with self._lock:
+            # Everything that queued up during the previous transaction shares this one and its
+            # sync.
             batch, self._waiting = self._waiting, []
         try:
             self._commit(batch)
@@ -180,6 +182,7 @@ class OutsideHead:
     def write(self, position: Position) -> None:
         """Make a position the newest, durably; call it under the lock."""
         generations = [-1 if slot is None else slot[0] for slot in self._slots()]
+        # Overwrite the older slot: a torn write then leaves the newer position readable.
         older = 0 if generations[0] <= generations[1] else 1
         text = f"{_MARK} {max(generations) + 1} {position.seq} {position.hash}"
         slot = f"{text} {digest(text.encode())}\n".encode().ljust(_SLOT_BYTES, b" ")

@@ -1,9 +1,9 @@
 """The entropy log: the random words of one charge, kept until its answer is stored.
 
 Work that was killed and is resumed under the same charge reads the same words again, so that it has
-one noise however often it is restarted. Fresh words would give anyone who can kill the process a
-choice among answers. Words are written before they are used, and come from the operating system
-alone. Decision `charge-order`.
+one noise however often it is restarted. With fresh words, anyone who can kill the process could
+choose among answers with different noise, under one charge. Words are written before they are used,
+and come from the operating system alone. Decision `charge-order`.
 """
 
 from __future__ import annotations

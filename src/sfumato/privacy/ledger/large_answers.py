@@ -66,6 +66,7 @@ def placed(
     A file that cannot be written does not close the ledger: unlike after a failed commit, it is
     known that the database did not change.
     """
+    # Small answers commit with their entry; only large ones need the three steps.
     if files is None or len(answer) <= INLINE_BYTES:
         yield answer
         return
@@ -114,6 +115,7 @@ class AnswerFiles:
         """Write an answer durably and yield its reference; the block commits its entry."""
         self._make_folders()
         sha256 = digest(answer)
+        # Shared among writers; the exclusive lock of `sweep` waits for none and skips its turn.
         with self._lock(platform_support.locks.LOCK_SH):
             written = self._pending / f"{charge}-{sha256}"
             _write(written, answer)

@@ -58,6 +58,7 @@ class MemoryStore:
         with self._lock:
             try:
                 yield self
+                # Applied only if the block ended without an exception, as a transaction commits.
                 if self._saved is not None:
                     self._apply(self._saved)
             finally:

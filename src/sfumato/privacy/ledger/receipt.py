@@ -54,8 +54,8 @@ class Receipt:
     """Proof that one event is durably charged; it gives one source of entropy in one process.
 
     It is invalid in a forked child and cannot be copied or pickled. Once entropy was drawn, the
-    charge cannot be voided: an asker could otherwise look at answers and return those they do not
-    like. Under a flight, a note is written before entropy is given out; until then the charge can
+    charge cannot be voided: a principal could otherwise see answers and return those with unwelcome
+    noise. Under a flight, a note is written before entropy is given out; until then the charge can
     be handed over to the flight's next holder.
     """
 
@@ -83,6 +83,7 @@ class Receipt:
 
     def entropy(self) -> Entropy:
         """The source of randomness for the charged event; it is given out once."""
+        # Only a reserved receipt gives entropy, so that one charge never pays for two noises.
         self.advance(Stage.DRAWN, {Stage.RESERVED})
         log_path = None if self._flight is None else self._flight.entropy_log
         return _ReceiptEntropy(

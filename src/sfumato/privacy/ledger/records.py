@@ -108,6 +108,7 @@ class _RecordState:
 
 def _apply(values: dict[str, dict[str, Any]], record: dict[str, Any]) -> None:
     if record["kind"] == "rollback":
+        # Lost entries may have revoked any of these records, so a rollback revokes all of them.
         values.clear()
     elif record["value"] is None:
         values.get(record["topic"], {}).pop(record["name"], None)
@@ -131,6 +132,8 @@ def amend(
     amendment = decide(BookState(state.values, max(draft.current_time(), state.time), accounts))
     for (topic, name), value in amendment.records.items():
         _check_record(topic, name, value, operator)
+    # Check everything first. The replay of standing charges is slow, so it runs only if a budget of
+    # an open account changes.
     limits = {name: budget for name, budget in amendment.budgets.items() if name in accounts}
     opened = {name: budget for name, budget in amendment.budgets.items() if name not in accounts}
     for name in opened:

@@ -74,6 +74,7 @@ def _prepare(connection: DBAPIConnection) -> None:
         cursor.execute("SELECT set_config('lock_timeout', %s, false)", (_LOCK_TIMEOUT,))
     finally:
         cursor.close()
+    # Ends the implicit transaction, so that the pool gets an idle connection.
     connection.commit()
     check_settings(settings)
 

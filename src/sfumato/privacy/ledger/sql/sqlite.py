@@ -178,6 +178,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 "ledger_unusable",
                 f"SQLite does not accept {pragma}={value}; it cannot keep charges.",
             )
+    # The first read creates the write-ahead log, whose existence is checked next.
     connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
     if not path.with_name(path.name + "-wal").exists():
         raise LedgerError("ledger_unusable", "SQLite keeps no write-ahead log for the ledger.")

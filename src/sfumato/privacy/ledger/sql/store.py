@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sqlalchemy import inspect
 from sqlalchemy.exc import DBAPIError
 
 from sfumato.errors import LedgerError
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import (
+    ENTRY_BYTES,
     FORMAT,
     Account,
     ChargeRequest,
@@ -27,11 +29,10 @@ from sfumato.privacy.ledger.chain import (
 )
 from sfumato.privacy.ledger.rules import damaged
 from sfumato.privacy.ledger.sql import tables
-from sfumato.privacy.ledger.sql.stored import add_stored, has_stored, raise_stored, read_stored
 from sfumato.privacy.ledger.sql.tables import entries, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine, Executable
 
@@ -118,6 +119,7 @@ class SqlView:
         for number, unit_count in self._connection.execute(tables.BALANCE, {"of_account": name}):
             units.setdefault(number, []).append(unit_count)
         spent = tuple(_charge(counts) for counts in units.values())
+        # A flipped bit in a balance must never look like unspent budget.
         if _seal(name, parent, budget, spent) != seal:
             raise damaged(f"the row of account {name!r} does not match its seal")
         return Account(name, parent, _budget(budget), spent)
@@ -162,10 +164,12 @@ class SqlView:
         """Write all changes of a draft."""
         self.add_entries(draft.entries)
         if draft.has_records:
+            # Created with the first record: an older ledger without records needs no index.
             self.index_records()
         self._save_accounts(draft)
         roots = [{"name": name, "account": root} for name, root in draft.datasets.items()]
         self._run(tables.ADD_DATASETS, roots)
+        # Changed requests are deleted and inserted anew; voided ones stay deleted.
         self._run(tables.DROP_REQUESTS, [_key(*key) for key in draft.replaced()])
         live_requests = [request for request in draft.requests.values() if request is not None]
         self._run(tables.ADD_REQUESTS, [_request_row(request) for request in live_requests])
@@ -367,13 +371,14 @@ class SqlStore:
     @contextmanager
     def writing(self) -> Iterator[SqlView]:
         """A view under the write lock; durable when the block ends, undone when it raises."""
+        # Forget the cache until the commit returns: after a failure it may be ahead of the
+        # database.
         known, self._known = self._known, None
         with self._transaction() as connection:
             with self._patience():
                 self._dialect.lock(connection)
             view = SqlView(connection, self._dialect.check_storage, known)
             yield view
-        # Only a commit that returned makes what was written known.
         self._known = view.known
 
     def close(self) -> None:
@@ -401,3 +406,35 @@ class SqlStore:
                 "The ledger is held by another process for too long.",
                 hint="Try again later.",
             ) from None
+
+
+# The size of each principal's stored answers, kept as a sum per principal. Decision
+# `server-limits`.
+
+
+def has_stored(connection: Connection) -> bool:
+    """Whether the database has the table of sums; one of an earlier version has none."""
+    return inspect(connection).has_table(tables.stored.name)
+
+
+def add_stored(connection: Connection) -> None:
+    """Create the table of sums unless another process just did; call it under the locks."""
+    if has_stored(connection):
+        return
+    tables.stored.create(connection)
+    for principal, length, answered in connection.execute(tables.SUM_ANSWERS).all():
+        total = length + answered * ENTRY_BYTES
+        connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": total})
+
+
+def read_stored(connection: Connection) -> dict[str, int]:
+    """The sums of all principals."""
+    return {row.principal: row.bytes for row in connection.execute(tables.ALL_STORED)}
+
+
+def raise_stored(connection: Connection, added_bytes: Mapping[str, int]) -> None:
+    """Add bytes to the sums of principals, in the transaction that stores their answers."""
+    for principal, size in added_bytes.items():
+        raised = {"of_principal": principal, "more": size}
+        if not connection.execute(tables.RAISE_STORED, raised).rowcount:
+            connection.execute(tables.ADD_STORED, {"principal": principal, "bytes": size})
