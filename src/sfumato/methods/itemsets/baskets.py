@@ -175,6 +175,7 @@ class Baskets:
         cumulative, start = np.cumsum(self._work(size)), 0
         while start < self.count:
             before = cumulative[start - 1] if start else 0.0
+            # At least one owner, even if that one alone has more itemsets than a block.
             end = max(int(np.searchsorted(cumulative, before + _BLOCK, side="right")), start + 1)
             first, last = (int(ends[start - 1]) if start else 0), int(ends[end - 1])
             positions = np.arange(first, last)
@@ -189,6 +190,7 @@ class Baskets:
                 if length == half:
                     keys.append(self.items[positions])
                 else:
+                    # A key is the itemset as digits in base `kinds`.
                     keys[-1] = keys[-1] * self.kinds + self.items[positions]
             yield keys
             start = end
@@ -283,6 +285,7 @@ def read_items(
     # to which a declared value may not convert.
     item_values = table.column(form.item).combine_chunks().cast(STORED[facts.item.kind])
     values = facts.values
+    # Observed items are private: only `KeyNoise` with a threshold may release them.
     if values is None:
         values = pc.unique(item_values)
         values = values.take(pc.sort_indices(values))

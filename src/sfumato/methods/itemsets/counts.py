@@ -66,6 +66,7 @@ class KeyNoise:
         """The positions of the released keys, and their noisy counts."""
         if self.threshold is None:
             return np.arange(len(counts)), self.noise.steps(counts, entropy)
+        # Private keys are known only because a person has them; others must not be released.
         occurring = np.flatnonzero(counts)
         released = self.threshold.sample(counts[occurring], entropy)
         return occurring[released.positions], released.counts
@@ -115,6 +116,7 @@ def payments(request: FormRequest, *, public: bool) -> list[Payment]:
             "items as values = [...] in the schema.",
             parameter="delta",
         )
+    # Both ways must fit the price: the conversion to rho takes delta as well.
     half = price.delta / 2
     return [
         Payment(spending, half if spending.rho is not None and price.rho is None else price.delta)
@@ -256,6 +258,7 @@ def prepare_itemsets(request: FormRequest, *, size: object = 2) -> ItemCounts:
 def _counts(request: FormRequest, size: int) -> ItemCounts:
     facts = ItemFacts.of(request)
     values, groups = facts.values, max(comb(facts.items_per_person, size), 1)
+    # The noise is in proportion to this number.
     if groups > _MOST_SETS_PER_PERSON:
         raise ParameterError(
             "problem_too_large",

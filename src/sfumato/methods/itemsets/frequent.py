@@ -100,6 +100,7 @@ class FrequentSets:
         values, supports = self.measure(rows, entropy)
         top = supports.most_frequent(self.basis.k, size=self.size)
         people = supports.count(()) if supports.bases else 0.0
+        # The empty set is in every transaction: its support is the noisy number of people.
         is_known = people > supports.sd(()) if supports.bases else False
         return {"frequent": self._table(top, values, people if is_known else None)}
 

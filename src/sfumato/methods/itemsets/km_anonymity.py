@@ -152,6 +152,7 @@ def local_recoding(
     while queue:
         owners, loss, cut = queue.pop()
         middle = len(owners) // 2
+        # A part of fewer than k baskets can never be k^m-anonymous on its own.
         halves = [
             (half, *best_cut(half)) for half in (owners[:middle], owners[middle:]) if middle >= k
         ]
@@ -195,6 +196,7 @@ def _after_rise(
     Only owners with a raised group or a target of raised groups are recounted, and of them only
     sets that contain a target: all other sets keep their owners.
     """
+    # Only groups that occur in baskets matter.
     moved = group_of != np.arange(len(group_of))
     moved &= np.bincount(baskets.items, minlength=baskets.kinds) > 0
     targets = np.zeros(len(group_of), dtype=bool)
@@ -227,6 +229,7 @@ class _Search:
     def rise(self, rare: IntArray) -> None:
         """Raise or suppress groups of rare sets, first those that touch most of them per loss."""
         tree, cut = self.tree, self.cut
+        # The number of rare sets that contain each group.
         in_rare = np.bincount(rare.ravel(), minlength=tree.groups)
         gains, costs = self._raised(in_rare)
         released = cut != LEFT_OUT
@@ -301,6 +304,7 @@ def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
     marks = np.zeros(baskets.count, dtype=np.uint64)
     bits = np.uint64(1) << bit_of[groups[has_bit]].astype(np.uint64)
     np.bitwise_or.at(marks, baskets.owners[has_bit], bits)
+    # The rank in Gray order is the prefix XOR of the bits.
     for shift in (1, 2, 4, 8, 16, 32):
         marks ^= marks >> np.uint64(shift)
     return marks

@@ -309,6 +309,8 @@ class PrivBasis:
         counts = transactions.counts()
         if not len(counts):
             return np.zeros(0, dtype=np.int64), NoisySupports([], [], 1.0)
+        # Every step uses private counts through a mechanism only: the number, the choices, the
+        # bins.
         number = self.number(counts, self.rank(counts, transactions), entropy)
         wanted_pairs = pair_count(self.k, number)
         shares = self.shares(number, wanted_pairs)
@@ -322,6 +324,7 @@ class PrivBasis:
         plan = self.plan(number, pairs)
         noise = self.noise(len(plan), shares["bins"])
         exact = np.concatenate([profiles.bins(base) for base in plan])
+        # All bins together get one noise, whose sensitivity counts every base (`noise`).
         ends = np.cumsum([1 << len(base) for base in plan])[:-1]
         bins = np.split(noise.steps(exact, entropy), ends)
         return items, NoisySupports(plan, bins, noise.variance)

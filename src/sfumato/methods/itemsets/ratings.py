@@ -103,6 +103,7 @@ def deduplicated_ratings(
 ) -> tuple[IntArray, IntArray]:
     """Items and ratings, one for each pair of a person and an item: the highest of several."""
     codes = scale.codes(bounded.rows.column(column))
+    # One rating for each pair: a person who rates an item twice must not move its sum twice.
     order = np.lexsort((-codes, bounded.items, bounded.people))
     people, items = bounded.people[order], bounded.items[order]
     first = np.ones(len(order), dtype=bool)
@@ -162,6 +163,7 @@ class RatingMeans:
         items, codes = deduplicated_ratings(bounded, self.scale, self.facts.form.rating)
         counts = np.bincount(items, minlength=len(bounded.values))
         sums = np.zeros(len(bounded.values), dtype=np.int64)
+        # Relative to the middle of the scale, in half steps, so that all terms are integers.
         np.add.at(sums, items, 2 * codes - self.scale.last)
         positions, noisy = self.keys.sample(counts, entropy)
         noisy_sums = self.sums.steps(sums[positions], entropy)

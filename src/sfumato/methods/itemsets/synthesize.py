@@ -119,6 +119,7 @@ class BasketSynthesis:
         scale = None if self.ratings is None else self.ratings.scale.grid
         bounded = read_items(self.facts, rows, ratings=scale)
         baskets = bounded.baskets
+        # Without size 0: people without items are not in the data.
         sizes = np.bincount(baskets.sizes, minlength=self.facts.items_per_person + 1)[1:]
         noisy_sizes = self.sizes.steps(sizes, entropy).clip(min=0)
         counts = np.bincount(baskets.items, minlength=len(bounded.values))
@@ -126,6 +127,7 @@ class BasketSynthesis:
         order = np.argsort(-frequent, kind="stable")
         positions, frequent = positions[order], frequent[order].clip(min=0)
         paired = min(len(positions), MOST_PAIRED)
+        # All unpaired items share the code `paired`, which `_pair_counts` drops.
         code = np.full(len(bounded.values), paired)
         code[positions[:paired]] = np.arange(paired)
         recoded = baskets.recoded(code, paired + 1)
@@ -196,6 +198,7 @@ class BasketSampler:
         """Start from noisy counts, with lifts of the pairs that exceed the noise."""
         frequencies = np.maximum(counts.astype(np.float64), 0.5) / max(people, 1)
         paired = min(len(frequencies), MOST_PAIRED)
+        # The pair counts that independent items would have.
         expected = np.outer(frequencies[:paired], frequencies[:paired]) * max(people, 1)
         pair_frequencies = np.full((paired, paired), np.nan)
         upper = np.triu_indices(paired, 1)

@@ -103,6 +103,7 @@ class PersonSets:
         blocks = [values[start : start + _BITS] for start in range(0, len(values), _BITS)] or [[]]
         marks = [f"{_MARK}_{index}" for index in range(len(blocks))]
         masks = [
+            # A bit per item makes repeated items of a person count once.
             exp.alias_(exp.BitwiseOrAgg(this=_bit(item, block)), mark)
             for block, mark in zip(blocks, marks, strict=True)
         ]

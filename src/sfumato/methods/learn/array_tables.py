@@ -97,6 +97,7 @@ def number_column(name: str, bounds: object) -> Column:
             "Between which bounds the target lies must be declared, not taken from the rows. Write "
             "target_bounds=(0, 100).",
         )
+    # Bounds from the data would reveal the largest and smallest target.
     domain = _domain(bounds, "target_bounds")
     if isinstance(domain, Values):
         raise _not_a_pair("target_bounds")

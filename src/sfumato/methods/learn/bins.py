@@ -68,6 +68,7 @@ class BinnedSpace:
         space, sizes = FeatureSpace(columns), []
         for column, encoding in zip(columns, space.encodings, strict=True):
             if isinstance(encoding, OneHot):
+                # One more bin, because rows may hold values that are not declared.
                 sizes.append(len(encoding.values) + 1)
             elif isinstance(encoding, Switch):
                 sizes.append(3 if column.nullable else 2)
@@ -162,6 +163,7 @@ class ClassLabels:
             first, step = int(domain.low), int(domain.grid_step or 1)  # type: ignore[arg-type]
             count = min(size, MOST_CLASSES + 1)
             domain = Values(tuple(first + step * index for index in range(count)))
+        # Undeclared classes are private; and every class gets noise of its own.
         if not isinstance(domain, Values) or len(domain.values) > MOST_CLASSES:
             raise ParameterError(
                 "column_unsuitable",
@@ -300,6 +302,7 @@ class ClassCounter:
             assert data.unit.column is not None
             person = exp.alias_(exp.column(data.unit.column, quoted=True), PERSON)
             rows = rows.select(person, copy=False)
+        # Before the weights: rows without a class must not use up a person's weight.
         rows = _select_all(data.engine.traits.once(rows), "sf_labelled").where(
             exp.column(CLASS) >= literal(0), copy=False
         )

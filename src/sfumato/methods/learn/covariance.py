@@ -66,6 +66,7 @@ def estimate_covariances(moments: NoisyMoments, measured: BoolArray) -> Covarian
     size = len(means)
     products = np.where(measured, stddev.get(CROSS, 0.0), 0.0)
     np.fill_diagonal(products, stddev[SQUARES])
+    # On the diagonal m_i and m_j are the same noise, so that 2 m^2 becomes 4 m^2.
     squares = np.add.outer(means**2, means**2) * (1 + np.eye(size))
     stddevs = products**2 + squares * stddev[SUMS] ** 2
     stddevs = np.sqrt(stddevs + ((mean_products - covariances) * stddev[ROWS]) ** 2) / rows
@@ -78,6 +79,7 @@ def estimate_covariances(moments: NoisyMoments, measured: BoolArray) -> Covarian
     scale = np.sqrt(np.outer(variances, variances))
     correlations = np.clip(covariances / scale, -1, 1)
     np.fill_diagonal(correlations, 1.0)
+    # Delta method for r = c / sqrt(v_i v_j): relative variances of v count a quarter each.
     relative = (np.diag(stddevs) / variances) ** 2
     widths = (stddevs / scale) ** 2 + correlations**2 / 4 * np.add.outer(relative, relative)
     np.fill_diagonal(widths, 0.0)

@@ -170,6 +170,7 @@ class Continuous:
     @property
     def _scale(self) -> Decimal:
         """Coordinates per unit of the column."""
+        # A decimal literal with the digits of a float: engine and memory multiply by the same number.
         return Decimal(repr(2 * GRID / float(self.bounds.span)))
 
     def expressions(self) -> list[exp.Expr]:
@@ -183,6 +184,7 @@ class Continuous:
         end = exp.cast(exp.convert(2 * GRID), "DOUBLE")
         floored = exp.Least(this=exp.Floor(this=scaled), expressions=[end], ignore_nulls=True)
         case = exp.case().when(value.is_(exp.Null()), literal(0)).when(value.eq(nan), literal(0))
+        # The ends are compared before any arithmetic, so that infinities never reach it.
         case = case.when(value <= low, literal(-GRID)).when(value >= high, literal(GRID))
         inside = exp.cast(floored, "BIGINT") - literal(GRID)
         return [exp.cast(case.else_(inside), "BIGINT")]
@@ -279,6 +281,7 @@ def _stepped(column: Column) -> Stepped:
     """The encoding on the declared grid; a missing value gets no point of its own."""
     grid = declared(column)
     assert isinstance(grid, Grid)
+    # A missing value becomes coordinate 0 instead: a linear model has no further coordinate for it.
     return Stepped(Grid(grid.column, grid.kind, grid.bounds, nullable=False))
 
 

@@ -72,6 +72,7 @@ def update_centres(
     a floor, so that no step depends on whether a cluster is empty: few rows give a mean that is
     mostly noise, and the factor is then near 0.
     """
+    # Noisy counts may be negative, and all of them 0.
     total = max(float(np.maximum(counts, 0).sum()), float(len(counts)))
     sizes = np.maximum(counts, total * _FLOOR / len(counts))
     shrinkage = 1 / (1 + (sum_sd / (sizes * _MOVES)) ** 2)
@@ -141,6 +142,7 @@ class Clustering:
         for _ in range(self.rounds):
             gridded = round_to_grid(centres)
             layers, nearest = nearest_layers(gridded)
+            # Only this reads rows; everything else in a round is post-processing.
             exact = rows.group_sums(gridded, self.lloyd_round.reach, nearest, layers)
             counts, sums = self.lloyd_round.sample(exact, entropy)
             centres = update_centres(gridded / GRID, counts, sums, self.lloyd_round.sum_sd)

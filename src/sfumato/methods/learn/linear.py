@@ -107,7 +107,10 @@ def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
     values, vectors = np.linalg.eigh(moments.centred())
     smallest = max(float(values.min()), 0.0)
     noise_penalty = spectral(moments.stddev, size) - smallest
+    # AdaSSP: lift the smallest eigenvalue of C to the spectral norm of the noise on C.
     total_penalty = max(noise_penalty, penalty, _LEAST_PENALTY * rows)
+    # A sum of products around means has no negative eigenvalues, and a trace of at most size x
+    # rows.
     possible = np.clip(values, 0.0, rows * max(size, 1))
     inverse = (vectors / (possible + total_penalty)) @ vectors.T
     coefficients = inverse @ joint
@@ -118,9 +121,12 @@ def fit_line(moments: NoisyMoments, *, penalty: float = 0.0) -> Line:
     ) - 2 * float(coefficients @ joint)
     residual_sum = min(max(squared_residuals, moments.stddev[TARGET_SQUARE]), rows)
     residual = float(np.sqrt(residual_sum / rows))
+    # The sampling covariance of ridge regression: s^2 (C + p)^-1 C (C + p)^-1.
     sampling = residual**2 * (vectors * (possible / (possible + total_penalty) ** 2)) @ vectors.T
     noise = inverse @ _noise_covariance(moments, coefficients, intercept) @ inverse
     covariance = noise + sampling
+    # The variance of y/n - w x/n at the means: noise of sum y, sampling, noise of n, noise of sums
+    # x.
     mean_variance = (moments.stddev[TARGET] / rows) ** 2 + residual**2 / rows
     mean_variance += (intercept * moments.stddev[ROWS] / rows) ** 2
     mean_variance += float(coefficients @ coefficients) * (moments.stddev[SUMS] / rows) ** 2

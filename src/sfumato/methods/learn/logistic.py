@@ -82,6 +82,7 @@ def class_means(
     between = _between_variance(noisy_means, doubt)
     weights = 1 / (doubt + between)
     common_mean = weights @ noisy_means / weights.sum()
+    # Method of moments: the mean square of the common mean beyond its own noise.
     common_variance = max(float((common_mean**2).mean()) - 1 / float(weights.sum()), _LEAST_COMMON)
     prior = common_variance + between * np.eye(len(sizes))
     means = np.clip(prior @ np.linalg.solve(prior + np.diag(doubt), noisy_means), -2, 2)
@@ -250,9 +251,11 @@ class LogisticLearning:
             centre = round_to_grid(rows.middle(self.middle, entropy))[None, :]
         centres = np.repeat(centre, len(self.labels), axis=0)
         exact = rows.group_sums(centres, self.classes.reach, rows.label)
+        # From here on everything but `_products` is post-processing.
         counts, sums = self.classes.sample(exact, entropy)
         noise = {"count_sd": self.classes.count_sd, "sum_sd": self.classes.sum_sd}
         estimates = class_means(counts, sums, **noise)
+        # Without a measured shape: independent coordinates of the assumed variance.
         precision = np.eye(rows.width) / WITHIN
         if self.shape is not None:
             products = self._products(rows, centres, self.shape, entropy)

@@ -252,6 +252,7 @@ def load_model(path: str | Path) -> Model:
         saved = json.loads(text)
         assert saved["sfumato"] == "model"
         assert saved["version"] == _VERSION
+        # Only registered kinds: the file must not choose a module to import.
         assert saved["kind"] in KINDS
         return model_type(saved["kind"]).of(saved)
     except (SfumatoError, AssertionError, ArithmeticError, AttributeError, LookupError,

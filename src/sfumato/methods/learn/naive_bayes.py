@@ -286,6 +286,7 @@ def prepare(request: LearningRequest, *, bins: object = None, most: object = Non
             ),
             default=1,
         )
+        # Count all features unless that leaves less than half of them clear.
         offers.append((clarities, features if 2 * counted >= features else counted, spending))
     clarities, counted, spending = max(offers, key=lambda offer: offer[0][-1])
     if most is not None:

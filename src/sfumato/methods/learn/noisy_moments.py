@@ -225,6 +225,7 @@ class MomentPlan:
             start += len(block.pairs)
             for (i, j), value in zip(block.pairs, noisy, strict=True):
                 matrix[i, j] = matrix[j, i] = int(value) / row_parts
+        # Without a target the last row and column of z stay 0.
         inner, last = slice(1, size - 1), size - 1
         return NoisyMoments(
             rows=max(matrix[0, 0], stddev[ROWS], 1.0),
@@ -305,6 +306,7 @@ def plan(
             f"value; at most {MOST_COORDINATES} can be learnt together. Take fewer features, or "
             "features of fewer values.",
         )
+    # The target is one coordinate of its own, clamped to its bounds.
     target = None if request.target is None else FeatureSpace((request.target,))
     plans = [
         MomentPlan(

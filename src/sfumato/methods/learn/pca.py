@@ -69,6 +69,7 @@ def likely_covariance(moments: NoisyMoments) -> FloatArray:
     square, cross = (moments.stddev.get(name, 0.0) / rows for name in (SQUARES, CROSS))
     trust = _VARIANCE**2 / (_VARIANCE**2 + square**2)
     variances = np.diag(noisy) * trust + _VARIANCE * (1 - trust)
+    # A coordinate from -1 to 1 has a variance of at most 1.
     variances = np.clip(variances, _LEAST_VARIANCE, 1.0)
     scale = np.outer(variances, variances)
     prior = _CORRELATION_SQUARED * scale

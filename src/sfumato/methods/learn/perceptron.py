@@ -122,12 +122,14 @@ class PerceptronLearning:
         width = self.space.size
         middle = GriddedRows(salted.data, expressions, width).middle(self.middle, entropy)
         centre = np.append(round_to_grid(middle), 0)
+        # The constant is a further coordinate, so that the line need not pass through the centre.
         rows = GriddedRows(salted.data, [*expressions, literal(self.constant), label], width + 1)
         line, mean = np.zeros(width + 1), np.zeros(width + 1)
         for round_index in range(self.rounds):
             exact = sum_mistakes(rows, centre, line_on_grid(line), self.reach)
             noisy = self.noise.steps(exact, entropy).astype(np.float64)
             line = line + noisy / (self.row * GRID)
+            # Later lines make fewer mistakes and count more in the released mean.
             mean = mean + (round_index + 1) * line
         return {"weights": self._table(mean, centre[:-1] / GRID)}
 
@@ -153,6 +155,7 @@ def sum_mistakes(rows: GriddedRows, centre: IntArray, line: IntArray, reach: int
     """
     sign = exp.Paren(this=rows.label * exp.convert(2) - exp.convert(1))
     side = exp.column(_SIGN) * exp.Paren(this=combined(line, 0, offset))
+    # A row with score 0 counts as misclassified, so that the first line, 0, moves.
     mistake_sign = exp.case().when(side <= exp.convert(0), exp.column(_SIGN)).else_(exp.convert(0))
     after: list[Layer] = [{_SIGN: sign}, {_WRONG: mistake_sign}]
     terms = [exp.column(_WRONG) * offset(position) for position in range(rows.width)]

@@ -110,6 +110,7 @@ class OffsetRound:
         (reach + weight) / epsilon.
         """
         count_share = Fraction(weight, reach + weight)
+        # Indicators are never negative, so that two rows' terms do not oppose each other.
         ones = person_sensitivity(unit, l1=1, l2_squared=1, signed=False)
         return cls(
             counts=spending.noise(ones, share * count_share),
@@ -187,6 +188,7 @@ class GriddedRows:
         counts, sums = offset_round.sample(
             self.group_sums(origin, offset_round.reach, exp.convert(0)), entropy
         )
+        # The noisy count may be 0 or negative.
         rows = max(float(counts[0]), 1.0)
         shrinkage = _SPREAD / (_SPREAD + (offset_round.sum_sd / rows) ** 2)
         return np.asarray(np.clip(sums[0] / rows, -1, 1) * shrinkage)

@@ -152,6 +152,7 @@ def person_sensitivity(unit: Unit, *, l1: int, l2_squared: int, signed: bool = T
     doubles. The squared L2 norm is |a - b|^2 = |a|^2 + |b|^2 - 2 a.b: four times as much in
     general, twice if terms of two rows never have a negative inner product (not `signed`).
     """
+    # A person's weights add up to at most `max_rows` rows, wherever they fall.
     rows = count_sensitivity(unit).l1 * whole_row(unit)
     replaced = unit.relation is Neighbours.REPLACE_ONE
     return Sensitivity(
@@ -207,6 +208,7 @@ def _query(rows: exp.Query, figures: _Figures, groups: int, *, grouped: bool) ->
     if not grouped:
         return exp.select(*outputs).from_(summed.subquery("sf_summed", copy=False), copy=False)
     number = exp.column(_GROUP)
+    # Groups outside of the range, such as -1 for no class, are dropped in the engine.
     in_range = exp.and_(number >= literal(0), number.copy() < literal(groups))
     summed = summed.select(number.copy()).where(in_range, copy=False).group_by(number.copy())
     key = exp.alias_(exp.cast(number.copy(), "BIGINT"), _GROUP)
@@ -239,6 +241,7 @@ def _piece_sums(terms: Sequence[exp.Expr], scales: Sequence[int]) -> _Figures:
             if scale > 1:
                 piece = exp.cast(exp.IntDiv(this=piece, expression=literal(scale)), "BIGINT")
             if scale != scales[-1]:
+                # Mod has the sign of the term in every engine, as IntDiv rounds towards 0.
                 piece = exp.Mod(this=piece, expression=literal(1 << _PIECE_BITS))
             name = f"sf_sum_{len(aggregates)}"
             aggregates.append(exp.alias_(exp.Sum(this=piece), name, copy=False))

@@ -127,6 +127,7 @@ def _rule_to(supports: NoisySupports, items: Itemset, consequent: int) -> Associ
     """The rule from all other items of a set to one; None if noise may be all of n(A)."""
     sets = [items, items - {consequent}, frozenset({consequent}), frozenset[int]()]
     counts = np.array([supports.count(itemset) for itemset in sets])
+    # Every count is a denominator, or has its logarithm taken.
     if counts.min() < 1 or counts[1] <= _Z_95_ONE_SIDED * supports.sd(sets[1]):
         return None
     covariances = np.array(

@@ -139,6 +139,7 @@ class SplitTrees:
                 question = node + 2**level - 1
                 column, cut = features[question], cuts[question]
                 cell = bins[rows, column]
+                # Children of node i of a level are 2 i (no) and 2 i + 1 (yes) of the next.
                 node = 2 * node + np.where(nominal[column], cell == cut, cell > cut)
             leaves[:, tree] = node
         return leaves

@@ -161,6 +161,8 @@ class GreedyTree(TreeLearner):
                 tables = counter.tables(
                     counter.bins, within=parents.leaves[0], layer=parents.layer()
                 )
+            # The score of a question: rows that the commonest class of each side predicts
+            # correctly.
             no, yes = questions.sides(tables)
             scores = no.max(axis=1) + yes.max(axis=1)
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
