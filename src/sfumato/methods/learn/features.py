@@ -170,7 +170,7 @@ class Continuous:
     @property
     def _scale(self) -> Decimal:
         """Coordinates per unit of the column."""
-        # A decimal literal with the digits of a float: engine and memory multiply by the same number.
+        # The digits of a float: engine and memory multiply by the same number.
         return Decimal(repr(2 * GRID / float(self.bounds.span)))
 
     def expressions(self) -> list[exp.Expr]:
