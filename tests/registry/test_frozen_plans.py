@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,18 @@ from sfumato.text import dumps
 
 GOLDEN = Path(__file__).parent / "frozen_plans.json"
 KERNELS = {
-    # "SkylakeX" is what the golden file has.
+    # The golden file has those of Haswell and Zen.
     "publish auto 2, row, add, concentrated": {
-        "Haswell and Zen": "b97791459d206984",
-        "Sandybridge": "29e08995992a10cb",
-        "Nehalem": "392079bb2eef356e",
-        "Prescott": "2261c1fe0defb456",
+        "SkylakeX": "eb582364e9e8c5cc",
+        "Sandybridge": "ff23afcb50ad9247",
+        "Nehalem": "62ecc83dcb6b82b0",
+        "Prescott": "22cb1fb9c2b8da93",
     },
     "publish auto 2, person, add, concentrated": {
-        "Haswell and Zen": "a4a38d0280a6e8a7",
-        "Sandybridge": "539f402516a2aea0",
-        "Nehalem": "4823bee6f2ffe918",
-        "Prescott": "3c6d5f36a7ef663f",
+        "SkylakeX": "b2da0398f1ec82fb",
+        "Sandybridge": "7018e7a78fab61db",
+        "Nehalem": "337207b9f30cc991",
+        "Prescott": "cd4858e9a587d72c",
     },
 }
 """By cell the digests that machines with other kernels come to."""
@@ -86,7 +87,16 @@ def plan_of(cell: Cell) -> dict[str, Any]:
 def _error_of(plan: Any) -> Any:
     """The forecast of the error; what a stream states is of each step and has no forecast."""
     error = getattr(plan, "error", None)
-    return {} if error is None or callable(error) else dict(error)
+    return {} if error is None or callable(error) else _without_notes(error)
+
+
+def _without_notes(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of a forecast; its notes are texts that may be worded anew."""
+    return {
+        name: _without_notes(value) if isinstance(value, Mapping) else value
+        for name, value in error.items()
+        if name != "note"
+    }
 
 
 def _digest(plan: dict[str, Any]) -> str:

@@ -92,9 +92,10 @@ def test_numbers_are_exact_however_they_are_written(gate: Served) -> None:
         body = f'{{"sql": "{COUNT}", "epsilon": {written}}}'.encode()
         reply = gate.alice.ask("POST", "/v1/explain", body, {"Content-Type": "application/json"})
         assert reply.json["cost"] == {"epsilon": "1/10"}, written
-    fine = f'{{"sql": "{COUNT}", "epsilon": 0.1000000000000000055}}'.encode()
-    told = gate.alice.ask("POST", "/v1/explain", fine, {"Content-Type": "application/json"}).json
-    assert told["cost"] != {"epsilon": "1/10"}
+    # A float of this number would be 0.1; the cost is cut to whole units of 1e-9.
+    below = f'{{"sql": "{COUNT}", "epsilon": 0.09999999999999999999999}}'.encode()
+    reply = gate.alice.ask("POST", "/v1/explain", below, {"Content-Type": "application/json"})
+    assert reply.json["cost"] == {"epsilon": "99999999/1000000000"}
 
 
 WRONG = {

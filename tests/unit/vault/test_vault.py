@@ -165,6 +165,8 @@ def test_explaining_asks_who_asks_whatever_it_costs(vault: sf.Vault) -> None:
 
 def test_a_delta_that_is_not_used_is_no_cost(private: sf.Private) -> None:
     """One count is better with Laplace noise, which uses no delta; many are with Gaussian."""
+    # From the first charge on, sums have a share of the delta; an untouched budget shows all of it.
+    private.query("SELECT COUNT(*) AS n FROM people WHERE age > 50", epsilon="0.25")
     before = private.remaining["delta"]
     answer = private.query("SELECT COUNT(*) AS n FROM people", epsilon="0.25", delta="1e-7")
     assert answer.cost == {"epsilon": 0.25}

@@ -204,23 +204,23 @@ def test_tables_agree_where_they_share_columns(cost: str) -> None:
 
 def test_what_is_measured_costs_the_price_and_no_more() -> None:
     axes = columns(3, 4, 5)
-    laplace = prepare(request(axes, epsilon="1/3")).event
+    laplace = prepare(request(axes, epsilon="3/8")).event
     assert isinstance(laplace, Composed)
     losses = [one.epsilon for one in laplace.events if isinstance(one, LaplaceNoise)]
     assert len(losses) == len(laplace.events)
-    assert sum(losses) == Fraction(1, 3)
-    gaussian = prepare(request(axes, REPLACED, rho="1/7")).event
+    assert sum(losses) == Fraction(3, 8)
+    gaussian = prepare(request(axes, REPLACED, rho="1/8")).event
     assert isinstance(gaussian, Composed)
     rhos = [one.rho for one in gaussian.events if isinstance(one, GaussianNoise)]
     assert len(rhos) == len(gaussian.events)
-    assert sum(rhos) == Fraction(1, 7)
+    assert sum(rhos) == Fraction(1, 8)
 
 
 @pytest.mark.parametrize(
     ("cost", "noise"),
     [
         ({"epsilon": 1}, Geometric(epsilon=Fraction(1))),
-        ({"rho": "1/3"}, Gaussian(rho=Fraction(1, 3))),
+        ({"rho": "3/8"}, Gaussian(rho=Fraction(3, 8))),
     ],
 )
 def test_one_table_is_a_histogram(cost: dict[str, Any], noise: Geometric | Gaussian) -> None:

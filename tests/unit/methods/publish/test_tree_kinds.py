@@ -140,10 +140,10 @@ def test_people_of_many_rows_get_noise_for_all_of_them() -> None:
 
 
 def test_gaussian_shares_cost_the_rho_that_was_offered() -> None:
-    event = kind.prepare(request_for(whole_numbers(200, 30), rho="1/3")).event
+    event = kind.prepare(request_for(whole_numbers(200, 30), rho="3/8")).event
     assert isinstance(event, Composed)
     parts = [one.rho for one in event.events if isinstance(one, GaussianNoise)]
-    assert sum(parts) == Fraction(1, 3)
+    assert sum(parts) == Fraction(3, 8)
 
 
 def test_a_quadtree_gives_each_level_up_less_by_the_cube_root_of_two() -> None:

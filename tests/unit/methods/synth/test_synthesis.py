@@ -86,7 +86,7 @@ def test_values_come_back_as_they_were_declared() -> None:
 
 
 def test_the_charge_is_known_before_and_is_all_that_was_offered() -> None:
-    assert made(price=price(rho="1/3")).event == ConcentratedEvent(rho=Fraction(1, 3))
+    assert made(price=price(rho="3/8")).event == ConcentratedEvent(rho=Fraction(3, 8))
     assert made(price=price(epsilon=2)).event == PureEvent(epsilon=Fraction(2))
     both = made(price=price(epsilon=1, delta="1e-9")).event
     assert isinstance(both, ConcentratedEvent)
