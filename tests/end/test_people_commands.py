@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfumato.cli.main import run
-from sfumato.vault.ledger_access import ledger_access
+from sfumato.vault.vault import ledger_access
 
 VAULT = ("--vault", "clinic")
 BY = ("--operator", "ann", *VAULT)

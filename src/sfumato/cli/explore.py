@@ -75,7 +75,7 @@ def synthesize_candidates(
     """Say what all candidates cost, have it confirmed, pay for them, write and compare them."""
     from sfumato.anonymize.alternatives import PAGE, check_folder, made_folder
     from sfumato.filesystem import check_target
-    from sfumato.vault.comparison import compare_twins, cost_of_all, rungs
+    from sfumato.vault.release_attacks import compare_twins, cost_of_all, rungs
 
     found = rungs(private, family, asked)
     cost = cost_of_all(private, found)

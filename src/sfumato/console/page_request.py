@@ -14,7 +14,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from sfumato.errors import PolicyError
-from sfumato.vault.logins import STRANGER
+from sfumato.vault.console_store import STRANGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.console.sessions import VisitSession
     from sfumato.server.settings import Setting
-    from sfumato.vault.logins import Guesser
+    from sfumato.vault.console_store import Guesser
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
-from sfumato.vault.logins import DEVICE_SECONDS
+from sfumato.vault.console_store import DEVICE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from sfumato.console.page_request import (
 from sfumato.console.sessions import begin_session, end_session
 from sfumato.errors import ParameterError, SfumatoError, in_fields
 from sfumato.server.problem_json import RequestError, not_found
-from sfumato.vault.logins import TRY_LIMITS, Guesser, invitation_path
+from sfumato.vault.console_store import TRY_LIMITS, Guesser, invitation_path
 
 if TYPE_CHECKING:
     from sfumato.console.page_request import PageRoute, Visit

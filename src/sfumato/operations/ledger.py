@@ -260,9 +260,9 @@ def acknowledge_loss(context: Context, request: AcknowledgeLoss) -> AccountList:
 @operation("ledger head", allowed=OWNERS, examples=[{}], doors=("command",))
 def show_head(context: Context, request: ShowHead) -> Positions:  # noqa: ARG001
     """Verify the ledger and read this host's heads."""
-    from sfumato.vault import hosts
+    from sfumato.vault import creation
 
-    return Positions.from_json(hosts.positions(context.vault.config.folder))
+    return Positions.from_json(creation.positions(context.vault.config.folder))
 
 
 @operation("ledger join", allowed=OWNERS, examples=[{"head": "head.json"}], doors=("command",))
@@ -270,6 +270,6 @@ def join_host(context: Context, request: JoinHost) -> Positions:
     """Refuse what the database does not hold, else begin the heads."""
     from pathlib import Path
 
-    from sfumato.vault import hosts
+    from sfumato.vault import creation
 
-    return Positions.from_json(hosts.join(context.vault.config.folder, Path(request.head)))
+    return Positions.from_json(creation.join(context.vault.config.folder, Path(request.head)))

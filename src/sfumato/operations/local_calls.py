@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.operations.fields import read
 from sfumato.operations.operation import OPERATIONS, Context
-from sfumato.vault.ledger_access import ledger_access
 from sfumato.vault.principals import OWNER
+from sfumato.vault.vault import ledger_access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sfumato.operations.fields import Request
     from sfumato.operations.operation import Operation
-    from sfumato.vault.ledger_access import LedgerAccess
+    from sfumato.vault.vault import LedgerAccess
 
 
 def call_locally(

@@ -369,7 +369,7 @@ def invite_principal(context: Context, request: InvitePrincipal) -> PasswordLink
     """Make an invitation, which is good once."""
     from contextlib import closing
 
-    from sfumato.vault.logins import Logins, invitation_path
+    from sfumato.vault.console_store import Logins, invitation_path
 
     vault = context.vault
     with closing(Logins(vault.config, vault.principal_registry)) as logins:

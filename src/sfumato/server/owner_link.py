@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 from sfumato.server.problem_json import RequestError, not_found
-from sfumato.vault.logins import invitation_path
+from sfumato.vault.console_store import invitation_path
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:

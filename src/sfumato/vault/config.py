@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato import arguments, filesystem
 from sfumato.data.schema.names import clash, quoted
+from sfumato.data.schema.schema_file import Parser
 from sfumato.data.schema.toml_document import Lines, read_text
 from sfumato.errors import InternalError, ParameterError, SchemaError, SourceError
 from sfumato.exact_numbers import EPSILON_MAXIMUM, positive
@@ -24,7 +25,7 @@ from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.accounting.losses import Approx
 from sfumato.release.files_in_use import VAULT
 from sfumato.text import holds_password
-from sfumato.vault.limits import LimitsParser, VaultLimits
+from sfumato.vault.limits import PrincipalLimits, VaultLimits
 from sfumato.vault.principals import OWNER as OWNER
 from sfumato.vault.principals import check_name as check_name
 
@@ -41,6 +42,7 @@ _FORMAT = 1
 _MOST_MEBIBYTES = 4
 _KEYS = ("format", "snapshot", "tick_milliseconds", "deadline_seconds", "max_epsilon",
          "sandbox", "sandbox_workers")  # fmt: skip
+_LIMITS = ("groups", "answer_mebibytes", "stored_mebibytes")
 _TABLES = ("ledger", "limits", "populations", "datasets", "principals")
 
 
@@ -242,7 +244,7 @@ def check_purposes(purposes: tuple[str, ...], unit: Unit) -> None:
         )
 
 
-class _Parser(LimitsParser):
+class _Parser(Parser):
     """Reads one vault.toml."""
 
     def config(self, document: dict[str, object]) -> Config:
@@ -340,6 +342,38 @@ class _Parser(LimitsParser):
                 source, schema, unit, population, consent, identity, purposes
             )
         return datasets
+
+    def _limits(self, document: object) -> VaultLimits:
+        """`[limits]` for all principals, then `[limits.principals.NAME]` for single ones."""
+        raw = self._typed(document, dict, ("limits",))
+        self._known(raw, (*_LIMITS, "vault_mebibytes", "principals"), ("limits",))
+        usual = self._principal_limits(raw, PrincipalLimits(), ("limits",))
+        by_principal: dict[str, PrincipalLimits] = {}
+        named = self._typed(raw.get("principals", {}), dict, ("limits", "principals"))
+        for name, table in named.items():
+            table_path = ("limits", "principals", name)
+            self._known(self._typed(table, dict, table_path), _LIMITS, table_path)
+            # What one principal's table leaves out is as for all others, not the built-in default.
+            by_principal[name] = self._principal_limits(table, usual, table_path)
+        vault_mebibytes = self._limit(
+            raw, "vault_mebibytes", VaultLimits.vault_mebibytes, ("limits",)
+        )
+        return VaultLimits(usual, by_principal, vault_mebibytes)
+
+    def _principal_limits(
+        self, raw: Mapping[str, object], usual: PrincipalLimits, table_path: KeyPath
+    ) -> PrincipalLimits:
+        return PrincipalLimits(
+            **{name: self._limit(raw, name, getattr(usual, name), table_path) for name in _LIMITS}
+        )
+
+    def _limit(self, raw: Mapping[str, object], key: str, default: int, table_path: KeyPath) -> int:
+        number = self._typed(raw.get(key, default), int, (*table_path, key))
+        if number < 1:
+            raise self._lines.error(
+                "vault_config_invalid", (*table_path, key), f"{key} must be at least 1."
+            )
+        return number
 
     def _purposes(self, raw: dict[str, object], unit: Unit, table_path: KeyPath) -> tuple[str, ...]:
         key_path = (*table_path, "purposes")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from sfumato.data.schema.names import quoted
-from sfumato.data.schema.schema_file import Parser
 from sfumato.errors import EngineError, PolicyError, SfumatoError
 from sfumato.methods.method import AnswerLimit
 
@@ -22,14 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sfumato.data.engines.base import Engine
-    from sfumato.data.schema.toml_document import KeyPath
     from sfumato.methods.method import Plan
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.vault.session import Asker
 
 
 MEBIBYTE = 1 << 20
-_KEYS = ("groups", "answer_mebibytes", "stored_mebibytes")
 
 
 @dataclass(frozen=True)
@@ -114,39 +111,6 @@ def work_of(prepared: Plan) -> int:
 
 def _mebibytes(size: int) -> str:
     return f"{-(-size // MEBIBYTE):,}"
-
-
-class LimitsParser(Parser):
-    """Reads the limits that vault.toml sets: `[limits]`, and `[limits.principals.NAME]`."""
-
-    def _limits(self, document: object) -> VaultLimits:
-        place: KeyPath = ("limits",)
-        raw = self._typed(document, dict, place)
-        self._known(raw, (*_KEYS, "vault_mebibytes", "principals"), place)
-        usual = self._principal_limits(raw, PrincipalLimits(), place)
-        of: dict[str, PrincipalLimits] = {}
-        named = self._typed(raw.get("principals", {}), dict, (*place, "principals"))
-        for name, table in named.items():
-            at = (*place, "principals", name)
-            self._known(self._typed(table, dict, at), _KEYS, at)
-            of[name] = self._principal_limits(table, usual, at)
-        vault_mebibytes = self._limit(raw, "vault_mebibytes", VaultLimits.vault_mebibytes, place)
-        return VaultLimits(usual, of, vault_mebibytes)
-
-    def _principal_limits(
-        self, raw: Mapping[str, object], usual: PrincipalLimits, place: KeyPath
-    ) -> PrincipalLimits:
-        return PrincipalLimits(
-            **{name: self._limit(raw, name, getattr(usual, name), place) for name in _KEYS}
-        )
-
-    def _limit(self, raw: Mapping[str, object], key: str, default: int, place: KeyPath) -> int:
-        number = self._typed(raw.get(key, default), int, (*place, key))
-        if number < 1:
-            raise self._lines.error(
-                "vault_config_invalid", (*place, key), f"{key} must be at least 1."
-            )
-        return number
 
 
 SMALL_BYTES = 1 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -13,36 +14,85 @@ from sfumato.platform_support import needs_locks
 from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.files_in_use import ANSWERS, vault_files
 from sfumato.report.display import Card, CardTable
-from sfumato.vault.accounts import (
-    acknowledge,
-    open_accounts,
-    open_ledger,
-)
+from sfumato.vault.accounts import acknowledge, open_accounts, open_ledger
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER, Config, PrivateSet, asking, load, modified, still_held
 from sfumato.vault.datastore import DataStore, catalogue, location, schema_of
 from sfumato.vault.failure_log import note_failure
 from sfumato.vault.gatekeeper import Gatekeeper
-from sfumato.vault.ledger_access import LedgerAccess
+from sfumato.vault.principal_registry import PrincipalRegistry
 from sfumato.vault.session import Session
+from sfumato.vault.tokens import TokenRegistry
 from sfumato.vault.vault_api import AnyVault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sfumato.data.engines.source_identity import Identity
     from sfumato.data.schema.schema import Schema
     from sfumato.operations.fields import Request
-    from sfumato.vault.consent.registry import ConsentRegistry
+    from sfumato.privacy.ledger.base import Ledger
+    from sfumato.vault.consent.registry import ConsentRegistry, Consents
+    from sfumato.vault.console_store import History, Logins
     from sfumato.vault.datastore import Location
     from sfumato.vault.feeds.feeds import FeedRegistry
-    from sfumato.vault.history import History
     from sfumato.vault.jobs.jobs import Jobs
-    from sfumato.vault.logins import Logins
     from sfumato.vault.principals import Principal
-    from sfumato.vault.programs import PrincipalRules
+    from sfumato.vault.programs import PrincipalRules, ProgramRegistry
     from sfumato.vault.releases import Releases
     from sfumato.vault.session import Asker, AskerOf
+
+
+class LedgerAccess:
+    """What administration needs: it works also where the data sets cannot be read."""
+
+    config: Config
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, opened at its first use: what acknowledges a loss opens its own."""
+        return open_ledger(self.config)
+
+    @cached_property
+    def principal_registry(self) -> PrincipalRegistry:
+        """The principals, as the ledger and vault.toml have them."""
+        return PrincipalRegistry(self.ledger, lambda: self.config)
+
+    @cached_property
+    def token_registry(self) -> TokenRegistry:
+        """The tokens by which a server recognizes principals."""
+        return TokenRegistry(self.ledger, self.principal_registry, self.config.folder)
+
+    @cached_property
+    def program_registry(self) -> ProgramRegistry:
+        """The programs that others than the owner may run, and how often they rehearse."""
+        from sfumato.vault.programs import ProgramRegistry  # most commands run no program
+
+        return ProgramRegistry(self.ledger, lambda: self.config)
+
+    @cached_property
+    def consent_registries(self) -> Consents:
+        """Who agreed to what. It needs no ledger: to withdraw is always possible."""
+        from sfumato.vault.consent.registry import Consents  # most commands ask for no consent
+
+        return Consents(self.config)
+
+    def refresh(self) -> None:
+        """Read the configuration again."""
+        self.config = load(self.config.folder)
+
+
+@contextmanager
+def ledger_access(folder: Path) -> Iterator[LedgerAccess]:
+    """Open only the configuration and the ledger of a vault."""
+    access = LedgerAccess()
+    access.config = load(folder)
+    try:
+        yield access
+    finally:
+        for name in {"consent_registries", "ledger"} & set(access.__dict__):
+            getattr(access, name).close()
 
 
 class Vault(LedgerAccess, AnyVault):
@@ -186,14 +236,14 @@ class Vault(LedgerAccess, AnyVault):
     @cached_property
     def logins(self) -> Logins:
         """The passwords and sessions of the console."""
-        from sfumato.vault.logins import Logins
+        from sfumato.vault.console_store import Logins
 
         return Logins(self.config, self.principal_registry)
 
     @cached_property
     def history(self) -> History:
         """The questions that were asked in the console."""
-        from sfumato.vault.history import History
+        from sfumato.vault.console_store import History
 
         return History(self)
 

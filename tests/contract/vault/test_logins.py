@@ -15,7 +15,7 @@ from tests.fixtures.ledgers import code_of
 from sfumato.errors import PolicyError
 from sfumato.release.files_in_use import CONSOLE
 from sfumato.vault import programs
-from sfumato.vault.logins import (
+from sfumato.vault.console_store import (
     DEVICE_SECONDS,
     INVITED_SECONDS,
     MOST_DEVICES,

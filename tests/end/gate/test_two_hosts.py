@@ -18,7 +18,7 @@ from tests.end.gate.people_served import OTHERS, SCHEMA
 from sfumato.cli.main import run
 from sfumato.errors import ParameterError, RolledBackError
 from sfumato.testing.servers import Client, served
-from sfumato.vault.hosts import join, positions
+from sfumato.vault.creation import join, positions
 from sfumato.vault.vault import create_vault, open_vault
 
 psycopg = pytest.importorskip("psycopg")

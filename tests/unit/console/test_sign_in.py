@@ -12,7 +12,7 @@ from sfumato.console import sign_in as passwords
 from sfumato.console.sign_in import check_password, hash_password
 from sfumato.errors import ParameterError
 from sfumato.server.problem_json import RequestError
-from sfumato.vault.logins import Guesser
+from sfumato.vault.console_store import Guesser
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:

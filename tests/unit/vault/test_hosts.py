@@ -14,7 +14,7 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.errors import RolledBackError
-from sfumato.vault.hosts import join, positions
+from sfumato.vault.creation import join, positions
 
 if TYPE_CHECKING:
     from pathlib import Path

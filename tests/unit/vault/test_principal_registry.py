@@ -16,8 +16,8 @@ from sfumato.errors import SfumatoError
 from sfumato.methods.programs import request
 from sfumato.vault.creation import create
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.ledger_access import ledger_access
 from sfumato.vault.registration import Registration
+from sfumato.vault.vault import ledger_access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

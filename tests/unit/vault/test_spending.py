@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.vault.spending import by_principal, of_population, spending
+from sfumato.vault.accounts import by_principal, of_population, spending
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from tests.fixtures.ledgers import code_of
 import sfumato as sf
 from sfumato.errors import PolicyError
 from sfumato.vault.creation import create
-from sfumato.vault.ledger_access import ledger_access
 from sfumato.vault.registration import Registration
 from sfumato.vault.tokens import Holder
+from sfumato.vault.vault import ledger_access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,15 +14,15 @@ from sfumato.console.page_request import Page, Redirect, Visit, owner_page
 from sfumato.errors import SfumatoError
 from sfumato.report.points import Point, draw_lines
 from sfumato.server.problem_json import not_found
+from sfumato.vault.accounts import by_principal, of_population, spending
 from sfumato.vault.principals import PrincipalKind
-from sfumato.vault.spending import by_principal, of_population, spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.report.picture import Picture
+    from sfumato.vault.accounts import Spent
     from sfumato.vault.principals import Principal
-    from sfumato.vault.spending import Spent
 
 PEOPLE, BUDGETS = "/console/owner/people", "/console/owner/budgets"
 _FIELDS = ("name", "kind", "epsilon", "delta", "population", "expires", "to")

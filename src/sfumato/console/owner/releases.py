@@ -13,11 +13,11 @@ from sfumato.console.public_pages import download_file
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError
 from sfumato.server.problem_json import not_found
-from sfumato.vault.comparison import PAGE, PART, compared
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import COMPARE
+from sfumato.vault.release_attacks import PAGE, PART, compared
 from sfumato.vault.releases import PUBLIC
 from sfumato.vault.session import OwnRequest
 

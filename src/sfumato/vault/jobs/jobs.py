@@ -42,7 +42,6 @@ from sfumato.vault.session import OwnRequest, check_plan, plan_digest, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
     from sfumato.methods.method import Plan
     from sfumato.vault.datastore import DataStore
@@ -393,8 +392,13 @@ class Jobs(Shown):
                     "owner. Ask for a publication or a synthesis.",
                 )
             job = replace(job, asked=asked_plainly(job.family, job.asked))
-            check = check_wishes if job.family == ANONYMIZE else _comparing().check_candidates
-            check(self._vault, job)
+            if job.family == ANONYMIZE:
+                check_wishes(self._vault, job)
+            else:
+                # Only here and in `_run`: most processes that run jobs need no attacks loaded.
+                from sfumato.vault.release_attacks import check_candidates
+
+                check_candidates(self._vault, job)
             return job, None
         shape = family_named(job.family).shape
         person.check(shape)
@@ -430,9 +434,13 @@ class Jobs(Shown):
         """Do the work of a job; what it gives is kept where the result says."""
         with suppress(SfumatoError):  # a configuration that is being edited is taken up later
             self._vault.refresh()
-        if job.family in (ANONYMIZE, COMPARE):
-            run = anonymize_dataset if job.family == ANONYMIZE else _comparing().compare_candidates
-            run(self._vault, job, charging)
+        if job.family == ANONYMIZE:
+            anonymize_dataset(self._vault, job, charging)
+            return {}
+        if job.family == COMPARE:
+            from sfumato.vault.release_attacks import compare_candidates
+
+            compare_candidates(self._vault, job, charging)
             return {}
         private, prepared = self._prepared(job)
         check_plan(prepared, job.plan)
@@ -458,10 +466,3 @@ class Jobs(Shown):
         )
         waiting = sum(not job.is_over for job in listed)
         return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
-
-
-def _comparing() -> ModuleType:
-    """What compares releases: most who have jobs done wait for no attacks to be loaded."""
-    from sfumato.vault import comparison
-
-    return comparison

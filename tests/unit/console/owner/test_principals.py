@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from sfumato.console.owner.principals import spending_picture
-from sfumato.vault.spending import Spent
+from sfumato.vault.accounts import Spent
 
 
 def test_each_who_spent_has_a_line_that_only_grows() -> None:

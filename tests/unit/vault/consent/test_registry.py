@@ -11,7 +11,7 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.cli.main import run
-from sfumato.vault.ledger_access import ledger_access
+from sfumato.vault.vault import ledger_access
 
 if TYPE_CHECKING:
     from collections.abc import Callable

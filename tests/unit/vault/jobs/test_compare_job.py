@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.fixtures.ledgers import code_of
 
-from sfumato.vault.comparison import PAGE, PART, compared
+from sfumato.vault.release_attacks import PAGE, PART, compared
 
 if TYPE_CHECKING:
     import sfumato as sf
