@@ -22,7 +22,7 @@ from sfumato.methods.stream.catalogue import METHODS as STREAMS
 from sfumato.methods.synth.methods import FORMS, METHOD_WORDS
 from sfumato.methods.trajectory.synthesize import METHODS as PATHS
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.streams import whole_stream
+from sfumato.vault.streams import plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -290,7 +290,7 @@ def _stream(name: str, variant: str = "", **asked: Any) -> Method:
     def prepare(source: Source, cost: Mapping[str, Any]) -> Any:
         private = source.private
         facts = private._session.facts(private._asker_of, private._dataset)
-        return whole_stream("planned", facts, name, cost, options), cost
+        return plan_stream("planned", facts, name, cost, options), cost
 
     def answer(source: Source, prepared: Any) -> Result:
         _, cost = prepared

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from sfumato.report.picture import Picture
     from sfumato.vault.feeds.feed import Feed, FeedItem
-    from sfumato.vault.releases import KeptRelease
+    from sfumato.vault.releases import LocalRelease
 
 OPEN = "/console/open"
 _MOST_PICTURES, _MOST_PERIODS = 6, 60
@@ -89,7 +89,7 @@ def feed_file(visit: Visit) -> Download:
     return Download(content, media, f"{feed.name}.{ending}")
 
 
-def download_file(release: KeptRelease, name: str) -> Download:
+def download_file(release: LocalRelease, name: str) -> Download:
     """One file of a release; a name that the release does not have is answered as unknown."""
     if name not in release.files:
         raise not_found()
@@ -97,7 +97,7 @@ def download_file(release: KeptRelease, name: str) -> Download:
     return Download(file.content, file.media, file.name)
 
 
-def guarantee_sentence(release: KeptRelease) -> str:
+def guarantee_sentence(release: LocalRelease) -> str:
     """The guarantee of a release for the people in it, in plain words where it has an epsilon."""
     try:
         guarantee = release.release.guarantee
@@ -118,7 +118,7 @@ def epsilon_sentence(epsilon: Any) -> str:
     )
 
 
-def _open_release(visit: Visit) -> KeptRelease:
+def _open_release(visit: Visit) -> LocalRelease:
     public = visit.vault.feed_registry.public
     name = visit.path["release"]
     release = None if public is None else visit.vault.releases.look_up(name, principal=public.name)

@@ -341,7 +341,7 @@ def source_below(folder: Path | None, source: str) -> str:
 def add_dataset(context: Context, request: AddDataset) -> AddedDataset:
     """Check the data set, write it into the configuration and open its account."""
     from sfumato.vault import registration
-    from sfumato.vault.accounts import left_over
+    from sfumato.vault.accounts import remaining_budget
     from sfumato.vault.config import PrivateSet
 
     vault, warnings = context.vault, list[str]()
@@ -376,7 +376,7 @@ def add_dataset(context: Context, request: AddDataset) -> AddedDataset:
         added,
         population=held.population,
         unit=held.unit.sentence(),
-        balance=left_over(vault.ledger, [held.population])[1],
+        balance=remaining_budget(vault.ledger, [held.population])[1],
         purposes=held.purposes,
     )
 

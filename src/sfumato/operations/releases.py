@@ -94,7 +94,7 @@ class StoredRelease(Result):
     """A release that can be described, sent as an answer or saved: each reads it anew."""
 
     release: Any
-    """A `KeptRelease`; from a server its `ReleaseFacts`."""
+    """A `LocalRelease`; from a server its `ReleaseFacts`."""
 
     def to_json(self) -> dict[str, Any]:
         """The facts."""
@@ -140,7 +140,7 @@ class SavedRelease(Result):
     """A release that the command writes as files."""
 
     release: Any
-    """A `KeptRelease`."""
+    """A `LocalRelease`."""
 
     def save(self, path: Path, *, overwrite: bool, private: bool) -> dict[str, Any]:  # noqa: ARG002
         """Write it; some endings need a file for each table, and one beside it."""

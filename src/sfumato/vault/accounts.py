@@ -164,7 +164,7 @@ def written_name(config: Config, dataset: PrivateSet | PublicSet) -> str:
     return source_name(source if "://" in source else str(Path(source).resolve()))
 
 
-def left_over(
+def remaining_budget(
     ledger: Ledger, names: Iterable[str], charged: Charged | None = None
 ) -> tuple[Mapping[str, float], str]:
     """What one more question that all these accounts pay for may cost.
@@ -181,11 +181,11 @@ def left_over(
     """
     before = [ledger.account(name) for name in names]
     after = [charge_account(account, charged) if charged else account for account in before]
-    for account, left in zip(before, after, strict=True):
-        if left is None:
+    for account, charged_account in zip(before, after, strict=True):
+        if charged_account is None:
             balance = describe_balance(account.budget, account.spent)
-            nothing = dict.fromkeys(affordable(account), 0.0)
-            return nothing, f"nothing, it is too much: there is {balance}"
+            zero_amounts = dict.fromkeys(affordable(account), 0.0)
+            return zero_amounts, f"nothing, it is too much: there is {balance}"
     return _least([account for account in after if account is not None])
 
 

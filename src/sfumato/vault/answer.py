@@ -16,7 +16,7 @@ from sfumato.release.codec import to_bytes
 from sfumato.release.release import SHOWN, Release
 from sfumato.report.display import CardTable
 from sfumato.text import dumps
-from sfumato.vault.failure_log import opened_to_append
+from sfumato.vault.failure_log import open_to_append
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ class AnswerIndex:
         self._folder = folder
         self._known: dict[str, dict[str, str]] = {}
 
-    def find(self, body: str) -> list[Key]:
+    def requests_of(self, body: str) -> list[Key]:
         """The requests that answered a question, of every principal."""
         return list(self._read(body).items())
 
@@ -149,7 +149,7 @@ class AnswerIndex:
             self._known[body] = {**self._known.get(body, {}), principal: request_id}
             return
         with suppress(OSError):
-            handle = opened_to_append(self._folder / f"{body}.json")
+            handle = open_to_append(self._folder / f"{body}.json")
             try:
                 os.write(handle, f"{dumps({principal: request_id})}\n".encode())
             finally:
@@ -162,10 +162,11 @@ class AnswerIndex:
             lines = (self._folder / f"{body}.json").read_bytes().splitlines()
         except OSError:
             return {}
-        return {principal: request_id for line in lines for principal, request_id in _noted(line)}
+        # Of two lines about one principal the later stands: the earlier request may be lost.
+        return dict(pair for line in lines for pair in _read_line(line))
 
 
-def _noted(line: bytes) -> list[Key]:
+def _read_line(line: bytes) -> list[Key]:
     """The requests that a line tells of; one that was not written by us tells nothing."""
     try:
         record = json.loads(line)

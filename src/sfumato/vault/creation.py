@@ -56,7 +56,7 @@ max_epsilon = 10        # no budget and no question may be above it
 # stored_mebibytes = 1024
 # vault_mebibytes = 10240
 """
-_TAKEN = -1
+_NOT_A_LEDGER = -1
 
 
 def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None = None) -> Config:
@@ -77,7 +77,7 @@ def begun(config: Config) -> Iterator[None]:
     """Make all of a vault but its configuration, which is to be written at the end."""
     _check_all(config)
     existed = config.head.exists()
-    with _made(config.folder), locked(config.folder):
+    with _new_folder(config.folder), locked(config.folder):
         _check_all(config)
         _create_unused(config, existed=existed)
         (config.folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
@@ -85,7 +85,7 @@ def begun(config: Config) -> Iterator[None]:
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
+def _new_folder(folder: Path) -> Iterator[None]:
     """Make a folder, and those above it; after a refusal those that are empty go again."""
     absent = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
     try:
@@ -166,10 +166,10 @@ def _entries(database: Path) -> int:
             named = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'sfumato_entries'"
             if not opened.execute(named).fetchone()[0]:
                 tables = opened.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()[0]
-                return _TAKEN if tables else 0
+                return _NOT_A_LEDGER if tables else 0
             return int(opened.execute("SELECT COUNT(*) FROM sfumato_entries").fetchone()[0])
     except sqlite3.Error:
-        return _TAKEN
+        return _NOT_A_LEDGER
 
 
 def _is_address(config: Config) -> bool:

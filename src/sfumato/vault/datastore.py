@@ -92,7 +92,7 @@ def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
 
 _UNREADY = "source_unready"
 
-HERE = "here"
+IN_PROCESS = "here"
 """The address of everything that DuckDB reads inside this process."""
 
 
@@ -123,7 +123,7 @@ class Location:
     @property
     def in_files(self) -> bool:
         """Whether it is read from files, which takes long and is left until after the charge."""
-        return self.address == HERE and self.source is not None
+        return self.address == IN_PROCESS and self.source is not None
 
 
 def address(source: str) -> str:
@@ -133,7 +133,7 @@ def address(source: str) -> str:
         return source.partition("#")[0]
     if scheme in SPARK:
         return spark_address(source).master
-    return HERE
+    return IN_PROCESS
 
 
 def check_together(addresses: Mapping[str, object]) -> None:
@@ -169,15 +169,15 @@ class DataStore:
         self._locations = dict(locations)
         self._locks = {name: threading.RLock() for name in locations}
         self._opened: dict[str, _Opened] = {}
-        self._told: dict[str, tuple[RegularFile, ...]] = {}
-        self._apart: dict[str, Identity] = {}
+        self._checked_files: dict[str, tuple[RegularFile, ...]] = {}
+        self._checked_identities: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
         """Hold one more data set, or one that lies elsewhere from now on."""
         with self._locks.setdefault(name, threading.RLock()):
             self._retire(name)
-            self._told.pop(name, None)
-            self._apart.pop(name, None)
+            self._checked_files.pop(name, None)
+            self._checked_identities.pop(name, None)
             self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
@@ -262,7 +262,7 @@ class DataStore:
             yield with_short_texts(datasets, private)
 
     @contextmanager
-    def whole(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
+    def uncut(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
         """A data set for its owner, texts as long as they are: read anew where copies have cut."""
         location, opening = self._locations[name], self._locations[name].open_whole
         store = DataStore({name: replace(location, open_table=opening)}) if opening else self
@@ -283,7 +283,7 @@ class DataStore:
             for name in sorted(set(names)):
                 locks.enter_context(self._locks[name])
             used = [self._open(name) for name in names]
-            datasets = {name: self._in(host, name) for name in names}
+            datasets = {name: self._dataset_in(host, name) for name in names}
             for opened in used:
                 opened.users += 1
         try:
@@ -322,15 +322,15 @@ class DataStore:
             files = files_of(location.source)
             if opened is not None and opened.files != files:
                 self._retire(name)
-            if self._told.get(name) != files:
-                known = self._told.get(name, ())
+            if self._checked_files.get(name) != files:
+                known = self._checked_files.get(name, ())
                 absent = missing_columns(location.source, location.columns, location.layout, known)
                 if absent:
                     raise SourceError(
                         "column_unknown", f"There is no column {quoted(absent[0])} any more."
                     )
                 self._check_apart(name, identify(location.source))
-                self._told[name] = files
+                self._checked_files[name] = files
             return
         if location.source is None:  # the caller's own, which cannot be opened again
             opened = self._open(name)
@@ -347,9 +347,9 @@ class DataStore:
     def _check_apart(self, name: str, identity: Identity) -> None:
         """Refuse a source that has become another's; what it was the last time needs no look."""
         lasting = replace(identity, version=None)
-        if self._apart.get(name) != lasting:
+        if self._checked_identities.get(name) != lasting:
             self._locations[name].check_apart(lasting)
-            self._apart[name] = lasting
+            self._checked_identities[name] = lasting
 
     def _open(self, name: str) -> _Opened:
         if name not in self._opened:
@@ -375,20 +375,20 @@ class DataStore:
             for neighbour in list(self._opened.values()):
                 neighbour.shown.pop(opened, None)
 
-    def _in(self, host: str, name: str) -> Dataset:
+    def _dataset_in(self, host: str, name: str) -> Dataset:
         hosting, own = self._open(host), self._open(name)
         if hosting not in own.shown:
-            own.shown[hosting] = self._see(host, name)
+            own.shown[hosting] = self._show_in(host, name)
         unit = self._locations[name].unit or Rows()
         return Dataset(name, hosting.table.engine, own.shown[hosting], own.table.schema, unit)
 
-    def _see(self, host: str, name: str) -> exp.Table:
+    def _show_in(self, host: str, name: str) -> exp.Table:
         """A data set as the engine of another sees it, without people who did not agree."""
         hosting, own = self._open(host).table.engine, self._open(name).table.engine
         location, stack = self._locations[name], self._open(name).stack
         # One database shows all its tables to any connection; what lies elsewhere is copied.
         away = name != host and (
-            location.address == HERE or location.address != self._locations[host].address
+            location.address == IN_PROCESS or location.address != self._locations[host].address
         )
         seen = own.table
         if location.consent is not None:
@@ -463,14 +463,14 @@ def location(
     reading = partial(read, source, schema, strict=not private, short_texts=private)
     database = address(source)
     layout = schema.layout
-    place_of_rows = Location(
+    rows_location = Location(
         database, reading, unit, file, consent, source, columns, layout, check_apart
     )
-    if private and place_of_rows.in_files:
-        place_of_rows = replace(
-            place_of_rows, open_whole=partial(read, source, schema, strict=False)
+    if private and rows_location.in_files:
+        rows_location = replace(
+            rows_location, open_whole=partial(read, source, schema, strict=False)
         )
     if not isinstance(held, PrivateSet) or not held.purposes:
-        return place_of_rows
+        return rows_location
     register = consents.register(held.population)
-    return replace(place_of_rows, purposes=held.purposes, register=register)
+    return replace(rows_location, purposes=held.purposes, register=register)

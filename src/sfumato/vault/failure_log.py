@@ -22,12 +22,12 @@ def note_failure(folder: Path, subject: str, message: str) -> None:
     # One line, whatever the message holds: nobody can forge an entry with a line feed.
     line = f"{utc_now().isoformat(timespec='seconds')} {subject}: {' '.join(message.split())}\n"
     with suppress(OSError):
-        handle = opened_to_append(folder / FAILURES)
+        handle = open_to_append(folder / FAILURES)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as log:
             log.write(line)
 
 
-def opened_to_append(path: Path) -> int:
+def open_to_append(path: Path) -> int:
     """Open a file of the vault to append to it; its owner alone may read it.
 
     Each write is one append, so that lines of several processes do not mix; a symbolic link in its

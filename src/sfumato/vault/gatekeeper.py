@@ -29,7 +29,7 @@ from sfumato.privacy.ledger.chain import canonical, digest
 from sfumato.privacy.ledger.rules import charge_account, exhausted, with_ancestors
 from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
-from sfumato.vault.accounts import left_over
+from sfumato.vault.accounts import remaining_budget
 from sfumato.vault.answer import Answer
 from sfumato.vault.limits import HeavyWork, VaultLimits, allowed_seconds, within, work_of
 
@@ -84,7 +84,7 @@ class Gatekeeper:
     snapshot: int = 1
     tick_seconds: float = 0.0
     deadline_seconds: float | None = 0.0
-    tell_operator: Callable[[int, str], None] = field(default=lambda _charge, _words: None)
+    tell_operator: Callable[[int, str], None] = field(default=lambda _charge, _text: None)
     limits: VaultLimits = field(default_factory=VaultLimits)
     heavy: HeavyWork = field(default_factory=HeavyWork)
 
@@ -288,7 +288,7 @@ class Gatekeeper:
 
     def _hinted(self, principal: str, body: str, *, own: bool) -> bytes | None:
         """The answer that the principal, or else that another one, has paid for."""
-        for key in self.answered.find(body):
+        for key in self.answered.requests_of(body):
             if (key[0] == principal) is own:
                 stored, _ = self._looked_up(key, body)
                 if stored is not None:
@@ -388,7 +388,7 @@ class Gatekeeper:
         """
         release = from_bytes(stored)
         number = release.receipt or ""
-        remaining, balance = left_over(self.ledger, asker.own or asker.shared)
+        remaining, balance = remaining_budget(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
             release.tables,

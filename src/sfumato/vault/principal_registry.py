@@ -473,10 +473,10 @@ class PopulationBudgets:
 
     def _with_total(self, person: Principal, total: _Amounts) -> Amendment:
         """A principal with this budget for the population; epsilon 0 takes the population away."""
-        others = tuple(name for name in person.populations if name != self.population)
+        remaining = tuple(name for name in person.populations if name != self.population)
         if not total[0]:
             # The account and what was spent of it stay: a later grant does not start at nothing.
-            return record_of(replace(person, populations=others))
+            return record_of(replace(person, populations=remaining))
         if person.is_owner:
             raise ParameterError(
                 "option_not_applicable",
@@ -494,7 +494,7 @@ class PopulationBudgets:
                 f"{quoted(self.population)} is {_in_words(_amounts_of(population_budget))}.",
                 "Give at most that.",
             )
-        funded = replace(person, populations=tuple(sorted((*others, self.population))))
+        funded = replace(person, populations=tuple(sorted((*remaining, self.population))))
         account = account_of(self.population, person.name)
         return Amendment({account: budget}, record_of(funded).records)
 

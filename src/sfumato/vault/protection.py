@@ -15,7 +15,7 @@ from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.release.open_table import Table, read
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
-from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.datastore import IN_PROCESS, DataStore, Location
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Asker, Session
@@ -55,7 +55,7 @@ def protect(
     ledger.attach(name, account=name)
     session = Session(
         {name: PrivateRows(schema, schema.unit, name)},
-        DataStore({name: Location(HERE, lambda: held, schema.unit)}),
+        DataStore({name: Location(IN_PROCESS, lambda: held, schema.unit)}),
         Gatekeeper(ledger, AnswerIndex()),
         maximum,
         table.files,

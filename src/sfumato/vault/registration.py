@@ -93,7 +93,7 @@ def declared_of(
 ) -> tuple[str, object, str | None]:
     """Where a table lies, what is declared of it, and a unit in words that the schema has not."""
     check_name(arguments.text(name, "name"), "A data set")
-    address = _place(source)
+    address = _lasting_address(source)
     declared = source.schema if schema is None and isinstance(source, Table) else schema
     if declared is None:
         raise ParameterError(
@@ -109,7 +109,7 @@ def declared_of(
     return address, replace(loaded(declared), unit=given_unit), None
 
 
-def _place(source: object) -> str:
+def _lasting_address(source: object) -> str:
     """Where a table lies for good."""
     address = source.source if isinstance(source, Table) else source
     if not isinstance(address, str | Path):
@@ -191,7 +191,7 @@ class Addition:
         self._renewed = self._sources.renewed(known)
         return new.record
 
-    def make(
+    def commit(
         self,
         held: PrivateSet | PublicSet,
         entry: TomlTable,
@@ -280,19 +280,23 @@ class Registration:
         check_name(population, "A population")
         purposes = self._purposes(config, schema, population)
         budget = self._budget(config, population)
-        source, at = _stored(config, self.source), _stored(config, str(self.schema))
+        source, at = _vault_path(config, self.source), _vault_path(config, str(self.schema))
         with Addition(config, self.name, self.warn) as addition:
-            with addition.opened(_found(self.source), schema) as table:
+            with addition.opened(_absolute_source(self.source), schema) as table:
                 _check_people(table, self.warn)
-                identity = addition.identity(_found(self.source), table, population, purposes)
+                identity = addition.identity(
+                    _absolute_source(self.source), table, population, purposes
+                )
             held = PrivateSet(source, at, schema.unit, population, self.consent, identity, purposes)
             budgets, amounts = {population: budget}, self._amounts(config, population)
-            addition.make(held, self._entry(held), budgets=budgets, amounts=amounts)
+            addition.commit(held, self._entry(held), budgets=budgets, amounts=amounts)
         return held
 
     def _entry(self, held: PrivateSet) -> TomlTable:
         entry = tomlkit.table()
-        entry.update({"source": held.source, "schema": held.schema, "unit": _written(held.unit)})
+        facts = held.unit.facts()
+        entry.update({"source": held.source, "schema": held.schema})
+        entry["unit"] = _inline(facts) if facts else "row"
         entry["population"] = held.population
         if self.consent is not None:
             entry["consent"] = self.consent
@@ -395,11 +399,11 @@ def add_public(
             for column in columns:
                 declared.column(column)
         with Addition(config, name, warn) as addition:
-            with addition.opened(_found(source), declared) as table:
-                identity = addition.identity(_found(source), table, None)
+            with addition.opened(_absolute_source(source), declared) as table:
+                identity = addition.identity(_absolute_source(source), table, None)
                 shared = measure_fanouts(table.engine, declared)
-            at = _stored(config, str(schema))
-            held = PublicSet(_stored(config, source), at, keys, shared, identity)
+            at = _vault_path(config, str(schema))
+            held = PublicSet(_vault_path(config, source), at, keys, shared, identity)
             entry = tomlkit.table()
             entry.update({"public": True, "source": held.source, "schema": held.schema})
             listed = tomlkit.array()
@@ -407,7 +411,7 @@ def add_public(
                 listed.append(_inline({"columns": list(columns), "rows": rows}))
             entry["keys"] = listed
             entry["fanouts"] = _inline(shared)
-            addition.make(held, entry, budgets={}, amounts={})
+            addition.commit(held, entry, budgets={}, amounts={})
         return held
 
 
@@ -484,7 +488,7 @@ def _check_no_secret(source: str) -> None:
         )
 
 
-def _found(source: str) -> str:
+def _absolute_source(source: str) -> str:
     """A source as given from where the caller stands; a DuckDB file by its whole path."""
     location, table = duckdb_parts(source)
     if location and not Path(location).exists():
@@ -492,17 +496,12 @@ def _found(source: str) -> str:
     return source
 
 
-def _stored(config: Config, source: str) -> str:
+def _vault_path(config: Config, source: str) -> str:
     """A path as the vault keeps it: relative ones from its folder, so that both can move."""
-    path = _found(source)
+    path = _absolute_source(source)
     if "://" in path or Path(path).is_absolute():
         return path
     return os.path.relpath(Path(path).resolve(), config.folder.resolve())
-
-
-def _written(unit: Unit) -> str | InlineTable:
-    facts = unit.facts()
-    return _inline(facts) if facts else "row"
 
 
 def _inline(values: Mapping[str, object]) -> InlineTable:

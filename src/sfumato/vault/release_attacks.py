@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sfumato.vault.family import Family
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.private import Private
-    from sfumato.vault.releases import KeptRelease
+    from sfumato.vault.releases import LocalRelease
     from sfumato.vault.session import AskerOf, Session
     from sfumato.vault.vault import Vault
 
@@ -94,12 +94,12 @@ class ReleaseGate:
                 "sfumato attack.",
             )
         schema = session.facts(asker_of, prepared.datasets[0]).declared.schema
-        check_paid(self.requirements, _looked_at(prepared, schema))
+        check_paid(self.requirements, _attacked_columns(prepared, schema))
 
-    def tried(self, session: Session, asker_of: AskerOf, prepared: Plan, answer: A) -> A:
+    def attack(self, session: Session, asker_of: AskerOf, prepared: Plan, answer: A) -> A:
         """An answer with what attacks find in it; refused where that is more than is allowed."""
         purpose = asker_of(prepared.datasets).purpose
-        findings = _found(session, prepared, answer, self.requirements, purpose)
+        findings = _run_attacks(session, prepared, answer, self.requirements, purpose)
         check(self.requirements, findings, mend=_MEND)
         texts = tuple(requirement.text for requirement in self.requirements)
         attacks = TriedAttacks(findings, texts, self.publish)
@@ -112,7 +112,7 @@ class ReleaseGate:
         return replace(answer, guarantee=guarantee, holder=attacks.kept)
 
 
-def _looked_at(prepared: Plan, schema: Schema) -> list[Column] | None:
+def _attacked_columns(prepared: Plan, schema: Schema) -> list[Column] | None:
     """The columns that attacks will have; None where there is nothing that they could look at."""
     if isinstance(prepared, Publication):
         read = read_as_rows(prepared.method.tables, prepared.request.columns)
@@ -131,7 +131,7 @@ def _looked_at(prepared: Plan, schema: Schema) -> list[Column] | None:
     ]
 
 
-def _found(
+def _run_attacks(
     session: Session,
     prepared: Plan,
     answer: Answer,
@@ -187,7 +187,7 @@ def compare_twins(
         return compare_held(dict(paths), ComparedOriginal(rows.schema, people), progress)
 
 
-PAGE, PART = "comparison.html", "comparison.part"
+PAGE, FRAGMENT = "comparison.html", "comparison.part"
 """The whole page as a file, and the same as a part of another page."""
 MOST_CANDIDATES = 8
 _ASKED = "releases"
@@ -213,19 +213,19 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
     folder = folder_of(vault.config.folder, job.id)
     for candidate in (folder.parent, folder):
         candidate.mkdir(mode=0o700, exist_ok=True)
-    texts = {PAGE: page(compared), PART: fragment(comparison_blocks(compared))}
+    texts = {PAGE: page(compared), FRAGMENT: fragment(comparison_blocks(compared))}
     for name, text in texts.items():
         with whole(folder / name, overwrite=True, private=True) as new:
             new.write_text(text, encoding="utf-8")
 
 
-def compared(vault: Path, job: str, name: str) -> str | None:
+def read_comparison(vault: Path, job: str, name: str) -> str | None:
     """What a job of comparing wrote; None where it is not in this folder."""
     file = folder_of(vault, job) / name
     return file.read_text(encoding="utf-8") if file.exists() else None
 
 
-def _candidates(vault: Vault, job: Job) -> dict[str, KeptRelease]:
+def _candidates(vault: Vault, job: Job) -> dict[str, LocalRelease]:
     """The releases that are named, each under what tells it from others."""
     asked = {name: value for name, value in job.asked.items() if name != _ASKED}
     if asked:

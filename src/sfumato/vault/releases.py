@@ -42,7 +42,7 @@ _MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, repr=False)
-class KeptRelease(AnyRelease):
+class LocalRelease(AnyRelease):
     """A release of a vault at hand."""
 
     _releases: Releases = field(kw_only=True, compare=False)
@@ -91,19 +91,19 @@ class Releases(Shown):
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def list(self, *, principal: str | None = None) -> Sequence[KeptRelease]:
+    def list(self, *, principal: str | None = None) -> Sequence[LocalRelease]:
         """The newest releases that a principal may download, the latest first."""
         person, opened = self._person(principal), self._opened()
-        own = self._vault.jobs.done(None if person.is_owner else person.name, _MOST_LISTED)
+        own = self._vault.jobs.list_done(None if person.is_owner else person.name, _MOST_LISTED)
         known = {job.id for job in own}
-        opened_jobs = [self._vault.jobs.find(name) for name in opened if name not in known]
+        opened_jobs = [self._vault.jobs.get_of_anyone(name) for name in opened if name not in known]
         listed = [
             job for job in (*own, *opened_jobs) if job is not None and _may(job, person, opened)
         ]
         newest = sorted(listed, key=lambda job: (str(job.ended), job.id), reverse=True)
-        return [self._kept(job, person, opened) for job in newest]
+        return [self._visible_release(job, person, opened) for job in newest]
 
-    def get(self, release: str, *, principal: str | None = None) -> KeptRelease:
+    def get(self, release: str, *, principal: str | None = None) -> LocalRelease:
         """A release by its name; one that somebody may not have is not there."""
         stored = self.look_up(arguments.text(release, "release"), principal=principal)
         if stored is None:
@@ -112,17 +112,17 @@ class Releases(Shown):
             )
         return stored
 
-    def look_up(self, release: str, *, principal: str | None = None) -> KeptRelease | None:
+    def look_up(self, release: str, *, principal: str | None = None) -> LocalRelease | None:
         """A release by its name, or None; who may download nothing hears that first."""
         person, opened = self._person(principal), self._opened()
-        job = self._vault.jobs.find(arguments.text(release, "release"))
+        job = self._vault.jobs.get_of_anyone(arguments.text(release, "release"))
         if job is not None and _may(job, person, opened):
-            return self._kept(job, person, opened)
+            return self._visible_release(job, person, opened)
         if not _is_own(job, person):
             person.check("download")
         return None
 
-    def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> KeptRelease:
+    def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> LocalRelease:
         """Let others have a release: principals by name, or "public" for all who may download.
 
         `to` is everybody to whom it is open from now on; `operator` is who decided it.
@@ -144,7 +144,7 @@ class Releases(Shown):
         )
         return self.get(stored.id)
 
-    def shut(self, release: str, *, operator: str) -> KeptRelease:
+    def shut(self, release: str, *, operator: str) -> LocalRelease:
         """Stop sharing a release; copies that were downloaded stay."""
         return self.open_to(release, (), operator=operator)
 
@@ -197,11 +197,11 @@ class Releases(Shown):
         records = self._vault.ledger.records(TOPIC)
         return {name: tuple(record["to"]) for name, record in records.items()}
 
-    def _kept(
+    def _visible_release(
         self, job: Job, person: Principal, opened: Mapping[str, Sequence[str]]
-    ) -> KeptRelease:
+    ) -> LocalRelease:
         own = job.principal == person.name
-        return KeptRelease(
+        return LocalRelease(
             job.id,
             job.family,
             job.dataset,

@@ -21,7 +21,7 @@ from sfumato.exact_numbers import EPSILON_MAXIMUM
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.ledger.chain import canonical, digest
-from sfumato.vault.accounts import left_over
+from sfumato.vault.accounts import remaining_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class OwnRequest(str):
     __slots__ = ()
 
 
-def taken(request_id: object) -> str | None:
+def check_request_id(request_id: object) -> str | None:
     """A request id as it was given, or a refusal of one that is not the caller's to give."""
     text = arguments.maybe_text(request_id, "request_id")
     if text is None or isinstance(text, OwnRequest) or not text.startswith(_RESERVED):
@@ -318,11 +318,11 @@ class Session:
         gate: ReleaseGate | None = None,
     ) -> Answer:
         """Charge and answer what was prepared; with a `gate` attack it before it is given."""
-        request = taken(request_id)
+        request = check_request_id(request_id)
         if gate is not None:
             gate.check(self, asker_of, prepared)
         answer = family.read(self.answer(prepared, asker_of, request_id=request), prepared)
-        return answer if gate is None else gate.tried(self, asker_of, prepared, answer)
+        return answer if gate is None else gate.attack(self, asker_of, prepared, answer)
 
     def answer(
         self,
@@ -330,11 +330,11 @@ class Session:
         asker_of: AskerOf,
         *,
         request_id: str | None,
-        part: RowSubset | None = None,
+        subset: RowSubset | None = None,
     ) -> Answer:
         """The answer as the gatekeeper gives it, before its family makes more of it.
 
-        That of a `part` is one for good, whatever becomes of who asks, and of other data later.
+        That of a `subset` is one for good, whatever becomes of who asks, and of other data later.
         """
         shapes = [
             shape
@@ -349,8 +349,8 @@ class Session:
         _check(asker, shapes[0], prepared)
         self.store.check_purpose(datasets, purpose)
         keeper, asked = self.gatekeeper, prepared
-        if part is not None:
-            keeper, asked = replace(keeper, snapshot=0), part.of(prepared)
+        if subset is not None:
+            keeper, asked = replace(keeper, snapshot=0), subset.of(prepared)
         answer = keeper.answer(
             asked,
             asker,
@@ -358,7 +358,7 @@ class Session:
             check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
-            taped=part is not None,
+            taped=subset is not None,
         )
         return replace(answer, kept=tuple(self.kept))
 
@@ -397,13 +397,13 @@ class Session:
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """What one more question may cost whoever asks, for programs and for people."""
         asker = asker_of(datasets)
-        return left_over(self.gatekeeper.ledger, asker.own or asker.shared)
+        return remaining_budget(self.gatekeeper.ledger, asker.own or asker.shared)
 
     def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """The budget left after this charge, as amounts and in words."""
         self.confirm(prepared, asker_of)
         asker, ledger = asker_of(prepared.datasets), self.gatekeeper.ledger
-        return left_over(ledger, asker.own or asker.shared, prepared.charged)
+        return remaining_budget(ledger, asker.own or asker.shared, prepared.charged)
 
     def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> list[Charged]:
         """What several methods cost the owner together, or a refusal; nothing is charged."""
@@ -419,7 +419,7 @@ class Session:
         Where people are asked for consent, those who agree to the purpose named.
         """
         purpose = asker_of((dataset,)).checked_owner().purpose
-        with self.store.whole(dataset, purpose=purpose) as rows:
+        with self.store.uncut(dataset, purpose=purpose) as rows:
             yield rows
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:

@@ -75,10 +75,10 @@ class KnownSource:
 def secret_of(config: Config, ledger: Ledger) -> bytes:
     """The key of a vault's fingerprints, or a new one as long as no fingerprint was taken."""
     path = config.folder / SECRET
-    return read_secret(path) if path.exists() or _taken(config, ledger) else new_secret()
+    return read_secret(path) if path.exists() or _has_fingerprints(config, ledger) else new_secret()
 
 
-def _taken(config: Config, ledger: Ledger) -> bool:
+def _has_fingerprints(config: Config, ledger: Ledger) -> bool:
     """Whether there is a fingerprint; those of removed data sets are in the ledger alone."""
     listed = (name for held in config.datasets.values() for name in held.identity)
     bound = (json.loads(entry.body).get("dataset", "") for entry in ledger.entries())
@@ -112,12 +112,12 @@ class KnownSources:
         unseen: dict[str, PrivateSet] = {}
         for name, held in self.config.datasets.items():
             try:
-                known[name] = self._now(held, rows)
+                known[name] = self._look_again(held, rows)
             except SfumatoError as error:
-                self._tell(name, error)
+                self._warn_unreachable(name, error)
                 if isinstance(held, PrivateSet) and held.population != population:
                     unseen[name] = held
-            if self._same(held, known.get(name), new):
+            if self._is_same_source(held, known.get(name), new):
                 _check_kind(name, held, population)
                 _check_purposes(name, held, purposes)
             if new.nodes & set(held.identity):
@@ -140,22 +140,21 @@ class KnownSources:
         renewed, claimed = {}, dict[str, str]()
         for name, source in known.items():
             held = self.config.datasets[name]
-            last = [name_kept for name_kept in held.identity if not name_kept.startswith(VERSION)]
+            last = [mark for mark in held.identity if not mark.startswith(VERSION)]
             record = list(dict.fromkeys([*last, *source.record]))
             if isinstance(held, PrivateSet):
                 owner = held.population
                 record = [
-                    name_kept
-                    for name_kept in record
-                    if name_kept.startswith(PASSING)
-                    or (self.ledger.account_of(name_kept) or claimed.setdefault(name_kept, owner))
-                    == owner
+                    mark
+                    for mark in record
+                    if mark.startswith(PASSING)
+                    or (self.ledger.account_of(mark) or claimed.setdefault(mark, owner)) == owner
                 ]
             if set(record) != set(held.identity):
                 renewed[name] = tuple(record)
         return renewed
 
-    def _now(self, held: PrivateSet | PublicSet, rows: int) -> KnownSource:
+    def _look_again(self, held: PrivateSet | PublicSet, rows: int) -> KnownSource:
         """A registered source as it is now."""
         source = source_of(self.config.folder, held.source)
         if "://" not in source:
@@ -172,13 +171,13 @@ class KnownSources:
                 return KnownSource(identity, frozenset())
             return KnownSource(identity, _marks(source, table, self.secret))
 
-    def _tell(self, name: str, error: SfumatoError) -> None:
+    def _warn_unreachable(self, name: str, error: SfumatoError) -> None:
         self.warn(
             f"Cannot look at {quoted(name)} again ({error.code}), so the new source was compared "
             "with what was recorded of it."
         )
 
-    def _same(
+    def _is_same_source(
         self, held: PrivateSet | PublicSet, current: KnownSource | None, new: KnownSource
     ) -> bool:
         recorded = {*held.identity, written_name(self.config, held)}
@@ -206,22 +205,26 @@ def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -
         if is_kin and (not isinstance(dataset, PrivateSet) or set(dataset.purposes) == asked):
             continue
         recorded = {*dataset.identity, written_name(config, dataset)}
-        near = _kept_by(dataset.source) == _kept_by(held.source)
-        if new & recorded or (changed and near and _meet(config, dataset, current)):
-            raise _turned(name, f"the data set {quoted(other_name)}", _UNASKED if is_kin else _POOR)
+        near = _reader_of(dataset.source) == _reader_of(held.source)
+        if new & recorded or (changed and near and _reads_the_same(config, dataset, current)):
+            raise _source_replaced(
+                name, f"the data set {quoted(other_name)}", _UNASKED if is_kin else _POOR
+            )
     for bound in sorted(current.names - own):
         account = ledger.account_of(bound)
         if account not in (None, population):
-            raise _turned(name, f"the population {quoted(account or '')}")
+            raise _source_replaced(name, f"the population {quoted(account or '')}")
 
 
-def _kept_by(source: str) -> str:
+def _reader_of(source: str) -> str:
     """What must be opened to look at a source; what another keeps has other names."""
     scheme = source.partition("://")[0] if "://" in source else ""
     return POSTGRES[0] if scheme in POSTGRES else "spark" if scheme in SPARK else scheme
 
 
-def _meet(config: Config, neighbour: PrivateSet | PublicSet, current: KnownSource) -> bool:
+def _reads_the_same(
+    config: Config, neighbour: PrivateSet | PublicSet, current: KnownSource
+) -> bool:
     """Whether another data set reads now what this one does.
 
     Where it cannot be looked at, its files may lie here. Otherwise their former numbers tell
@@ -236,7 +239,7 @@ def _meet(config: Config, neighbour: PrivateSet | PublicSet, current: KnownSourc
 _POOR, _UNASKED = "has no budget", "asks for other purposes"
 
 
-def _turned(name: str, owner: str, lacking: str = _POOR) -> SourceError:
+def _source_replaced(name: str, owner: str, lacking: str = _POOR) -> SourceError:
     return SourceError(
         "source_unready",
         f"The data set {quoted(name)} cannot be read now: since it was added, its source has come "

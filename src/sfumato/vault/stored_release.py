@@ -154,7 +154,7 @@ def _stems(release: Release) -> dict[str, str]:
 
 
 def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], bytes]:
-    def made() -> bytes:
+    def render() -> bytes:
         with _scratch() as folder:
             wished = folder / f"{_STEM}.{ending}"
             release.save(wished)
@@ -162,17 +162,17 @@ def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], byte
             inside = saved.path if saved.several else saved.path.parent
             return (inside / saved.files[table]).read_bytes()
 
-    return made
+    return render
 
 
 def _arrow_maker(release: Release, table: str) -> Callable[[], bytes]:
-    def made() -> bytes:
+    def render() -> bytes:
         sink, rows = pa.BufferOutputStream(), release.tables[table]
         with pa.ipc.new_file(sink, rows.schema) as stream:
             stream.write_table(rows)
         return bytes(sink.getvalue())
 
-    return made
+    return render
 
 
 def _map_boxes(published: Published) -> pa.Table | None:

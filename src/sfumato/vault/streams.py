@@ -61,7 +61,7 @@ _LATE = 1024
 
 
 @dataclass(frozen=True, repr=False)
-class WholeStream(Plan):
+class StreamPlan(Plan):
     """The plan of a whole stream: charged before the first step."""
 
     title: str
@@ -96,7 +96,7 @@ class WholeStream(Plan):
             **dict(self.asked),
             "stream": self.title,
             "cells": self.by,
-            "values": [str(one) for one in self.values],
+            "values": [str(value) for value in self.values],
             "periods": request.periods,
             "window": request.window,
             "days": request.days,
@@ -148,9 +148,11 @@ class WholeStream(Plan):
     def expected(self) -> dict[str, float] | None:
         """How far off the first step and the last, or a late one, will be; None if unknown."""
         last = self.request.periods or _LATE
-        found = {step: self.method.variance(step) for step in (1, last)}
+        variances = {step: self.method.variance(step) for step in (1, last)}
         return {
-            f"step {step:,}": math.sqrt(one) for step, one in found.items() if one is not None
+            f"step {step:,}": math.sqrt(variance)
+            for step, variance in variances.items()
+            if variance is not None
         } or None
 
 
@@ -160,7 +162,7 @@ class Reached:
 
     step: int
     state: State
-    told: Mapping[str, Any]
+    figures: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +191,12 @@ class Arrival:
         if isinstance(people, pa.ChunkedArray):
             people = people.combine_chunks()
         coded = people.dictionary_encode()
-        names = [None if one != one else one for one in coded.dictionary.to_pylist()]
+        # NaN is no value of its own: two rows of NaN would pass for one person, or for two.
+        names = [None if name != name else name for name in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy()
-        nobody = [-1, *(place for place, one in enumerate(names) if one is None)]
-        kept = ~np.isin(codes, nobody)
-        rows = np.stack([codes[kept], cells[kept]]).astype(np.int64)
+        nobody = [-1, *(code for code, name in enumerate(names) if name is None)]
+        is_somebodys = ~np.isin(codes, nobody)
+        rows = np.stack([codes[is_somebodys], cells[is_somebodys]]).astype(np.int64)
         return cls(np.zeros(cell_count, dtype=np.int64), names, rows)
 
     def bounded(self, used: IntArray, people: Participation) -> tuple[IntArray, IntArray]:
@@ -205,13 +208,17 @@ class Arrival:
         if not self.people:
             return self.counts, used
         most, days = people.unit.max_rows, people.days
-        left = np.maximum(most - used, 0) if days is None else np.where(used < days, most, 0)
+        # Rows that are left in all, or, where periods are bounded, the rows of one period as long
+        # as the person has a period left.
+        allowance = np.maximum(most - used, 0) if days is None else np.where(used < days, most, 0)
         codes, cells = self.rows
-        kept = _turns(codes) < left[codes]
-        counted = np.bincount(codes[kept], minlength=len(self.people))
-        after = used + (counted if days is None else counted > 0)
-        found = np.bincount(cells[kept & (cells >= 0)], minlength=len(self.counts))
-        return found.astype(np.int64), after.astype(np.int64)
+        is_counted = _turns(codes) < allowance[codes]
+        rows_of_people = np.bincount(codes[is_counted], minlength=len(self.people))
+        # A row outside every declared cell is used up too: whether it is may not show by what is
+        # left later.
+        after = used + (rows_of_people if days is None else rows_of_people > 0)
+        counts = np.bincount(cells[is_counted & (cells >= 0)], minlength=len(self.counts))
+        return counts.astype(np.int64), after.astype(np.int64)
 
     def equals(self, other: Arrival) -> bool:
         """Whether two periods brought the same in the same order."""
@@ -233,12 +240,12 @@ def _turns(people: IntArray) -> IntArray:
     return turns
 
 
-def plain_told(told: StepFigures) -> dict[str, Any]:
-    """What a step told as JSON has it; one deviation where all cells have the same."""
-    stddev = np.asarray(told.stddev, dtype=np.float64)
+def figures_record(figures: StepFigures) -> dict[str, Any]:
+    """Figures of a step as JSON-able data; one deviation where all cells have the same."""
+    stddev = np.asarray(figures.stddev, dtype=np.float64)
     alike = stddev[:1] if stddev.size and (stddev == stddev[0]).all() else stddev
-    found = {"values": np.asarray(told.values).tolist(), "sd": alike.tolist()}
-    return {**found, "note": told.note} if told.note else found
+    record = {"values": np.asarray(figures.values).tolist(), "sd": alike.tolist()}
+    return {**record, "note": figures.note} if figures.note else record
 
 
 # A stream in memory: charged to a table's budget, then given what comes, period by period.
@@ -248,9 +255,9 @@ COSTS = ("epsilon", "rho", "delta")
 _SIZES = ("periods", "window", "days")
 
 
-def whole_stream(
+def plan_stream(
     title: str, facts: Facts, method: str, offer: Mapping[str, Any], asked: Mapping[str, Any]
-) -> WholeStream:
+) -> StreamPlan:
     """A stream as a whole, ready to be charged, from what is asked and declared."""
     by, values = asked.get("by"), ()
     if by is not None:
@@ -269,7 +276,7 @@ def whole_stream(
     prepared = prepare(request, arguments.text(method, "method"))
     schema, read = facts.declared.schema, dict.fromkeys((*request.unit.columns, by))
     columns = tuple(schema.column(name) for name in read if name is not None)
-    return WholeStream(title, facts.dataset, request, prepared, by, values, columns=columns)
+    return StreamPlan(title, facts.dataset, request, prepared, by, values, columns=columns)
 
 
 def cells(schema: Schema, by: str) -> tuple[Any, ...]:
@@ -303,7 +310,7 @@ def begin_stream(
         )
     facts = session.facts(asker_of, dataset)
     # A name of its own: two streams that ask alike are two, with a charge and noise each.
-    stream = whole_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
+    stream = plan_stream(f"stream {token_hex(16)}", facts, method, offer, asked)
     session.admit("publish", stream, facts)
     answer = session.answer(stream, asker_of, request_id=None)
     return Stream.begun(stream, answer, session.gatekeeper.ledger)
@@ -329,13 +336,13 @@ class StepEntropy(SystemEntropy):
     do the same step, and a step that goes on after an interruption, all read one tape.
     """
 
-    def __init__(self, words: dict[int, NDArray[np.uint64]]) -> None:
-        self._words, self._draw = words, 0
+    def __init__(self, drawn: dict[int, NDArray[np.uint64]]) -> None:
+        self._drawn, self._draw = drawn, 0
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Draw `count` words: those that were drawn here before, or else new ones."""
         draw, self._draw = self._draw, self._draw + 1
-        return self._words.setdefault(draw, super().words(count))
+        return self._drawn.setdefault(draw, super().words(count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,11 +355,11 @@ class _Claim:
     """By person all rows, or periods, that counted up to and with this step."""
     note: str
     thread: int = field(default_factory=threading.get_ident)
-    words: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
+    drawn: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class _Done:
+class _FinishedStep:
     """The state after a step, and what the step told."""
 
     state: State
@@ -399,17 +406,17 @@ class Stream(Shown):
     `stream-state`.
     """
 
-    def __init__(self, whole: WholeStream, receipt: str, state: State) -> None:
-        self.whole, self.receipt = whole, receipt
+    def __init__(self, plan: StreamPlan, receipt: str, state: State) -> None:
+        self.plan, self.receipt = plan, receipt
         self._process = this_process()
         self._claims: dict[int, _Claim] = {}
         """By number the steps that were begun, until their callers have what they told."""
-        self._done: dict[int, _Done] = {0: _Done(state)}
+        self._done: dict[int, _FinishedStep] = {0: _FinishedStep(state)}
         self._used: dict[Any, dict[int, int]] = {}
         """By person and step the rows, or periods, that counted up to and with that step."""
 
     @classmethod
-    def begun(cls, whole: WholeStream, answer: Answer, ledger: Ledger) -> Stream:
+    def begun(cls, plan: StreamPlan, answer: Answer, ledger: Ledger) -> Stream:
         """A stream by what was stored under its charge; once, as the ledger notes.
 
         The ledger keeps the state before the first step. A second stream from that state would
@@ -424,10 +431,10 @@ class Stream(Shown):
                     "The stream of this charge was begun before, and a second one would tell its "
                     "steps again with other noise. Begin another stream, with a charge of its own.",
                 )
-            return Amendment(records={begun: {"stream": whole.title}})
+            return Amendment(records={begun: {"stream": plan.title}})
 
         ledger.amend(once, operator=_BY)
-        return cls(whole, answer.entry, json.loads(answer.table.column("state")[0].as_py()))
+        return cls(plan, answer.entry, json.loads(answer.table.column("state")[0].as_py()))
 
     def __reduce__(self) -> NoReturn:
         raise LedgerError(
@@ -439,7 +446,7 @@ class Stream(Shown):
     @property
     def guarantee(self) -> Guarantee:
         """What all steps together promise, and to whom."""
-        return self.whole.guarantee
+        return self.plan.guarantee
 
     @property
     def told(self) -> list[StreamStep]:
@@ -465,7 +472,7 @@ class Stream(Shown):
             )
         of_counts = _is_counts(came)
         arrival = self._counts(came, bounded=bounded) if of_counts else self._of_rows(came)
-        note = _TRUSTED if of_counts and self.whole.request.unit.by_person else ""
+        note = _TRUSTED if of_counts and self.plan.request.unit.by_person else ""
         while True:
             number = len(self._done)
             if self._is_repeated(number - 1, arrival):
@@ -496,7 +503,7 @@ class Stream(Shown):
         before = np.array(
             [self._used_before(number, person) for person in arrival.people], dtype=np.int64
         )
-        counts, after = arrival.bounded(before, self.whole.request.people)
+        counts, after = arrival.bounded(before, self.plan.request.people)
         raised = np.flatnonzero(after > before)
         used = {arrival.people[index]: int(after[index]) for index in raised}
         return _Claim(arrival, counts, used, note)
@@ -517,13 +524,13 @@ class Stream(Shown):
             return  # nothing is drawn for a step that stands
         for person, used in claim.used.items():
             self._used.setdefault(person, {}).setdefault(number, used)
-        entropy = StepEntropy(claim.words)
-        state, output = self.whole.method.step(self._done[number - 1].state, claim.counts, entropy)
-        figures = plain_told(output)
-        table, error = self.whole.table(figures["values"]), self.whole.step_error(figures["sd"])
+        entropy = StepEntropy(claim.drawn)
+        state, output = self.plan.method.step(self._done[number - 1].state, claim.counts, entropy)
+        figures = figures_record(output)
+        table, error = self.plan.table(figures["values"]), self.plan.step_error(figures["sd"])
         note = "; ".join(filter(None, (figures.get("note"), claim.note)))
         step = StreamStep(number, table, error, note)
-        self._done.setdefault(number, _Done(state, claim, step))
+        self._done.setdefault(number, _FinishedStep(state, claim, step))
 
     def _hand_over(self, number: int) -> StreamStep:
         """What a step told, for the caller who gave its rows; equal rows are new ones from then."""
@@ -534,7 +541,7 @@ class Stream(Shown):
         return (step, self._claims.pop(number, None))[0]
 
     def _check_not_over(self, number: int) -> None:
-        periods = self.whole.request.periods
+        periods = self.plan.request.periods
         if periods is not None and number > periods:
             raise ParameterError(
                 "allowance_exhausted",
@@ -543,7 +550,7 @@ class Stream(Shown):
             )
 
     def _counts(self, came: Any, *, bounded: bool) -> Arrival:
-        request = self.whole.request
+        request = self.plan.request
         if request.unit.by_person and bounded is not True:
             raise ParameterError(
                 "stream_invalid",
@@ -563,29 +570,29 @@ class Stream(Shown):
 
     def _of_rows(self, table: Any) -> Arrival:
         """The rows of a table by person and cell, columns being of the kinds that are declared."""
-        unit = self.whole.request.unit
-        declared = {column.name: column for column in self.whole.columns}
+        unit = self.plan.request.unit
+        declared = {column.name: column for column in self.plan.columns}
         # What is no value of its column is missing: how a file is read depends on no row.
         engine = open_source(table, kinds=declared, strict=False, short_texts=True)
         try:
-            limits = text_limits(self.whole.columns, unit)
-            selected = (_read(column, limits[column.name]) for column in self.whole.columns)
+            limits = text_limits(self.plan.columns, unit)
+            selected = (_read(column, limits[column.name]) for column in self.plan.columns)
             asked = exp.select(*selected, "1").from_(engine.table)
             rows = engine.run(asked)
         finally:
             engine.close()
         cells = self._cells(rows)
         if unit.column is None:
-            counts = np.bincount(cells[cells >= 0], minlength=self.whole.request.cells)
+            counts = np.bincount(cells[cells >= 0], minlength=self.plan.request.cells)
             return Arrival.of_counts(counts)
-        return Arrival.of_people(rows.column(unit.column), cells, self.whole.request.cells)
+        return Arrival.of_people(rows.column(unit.column), cells, self.plan.request.cells)
 
     def _cells(self, rows: pa.Table) -> IntArray:
         """By row the place of its cell among those declared; -1 where it is none of them."""
-        by = self.whole.by
+        by = self.plan.by
         if by is None:
             return np.zeros(rows.num_rows, dtype=np.int64)
-        cells = pa.array(self.whole.values).cast(rows.column(by).type)
+        cells = pa.array(self.plan.values).cast(rows.column(by).type)
         positions = pc.index_in(rows.column(by), value_set=cells).fill_null(-1)
         return np.asarray(positions.to_numpy(), dtype=np.int64)
 

@@ -25,7 +25,7 @@ from sfumato.testing.servers import served
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.jobs.jobs import Jobs
 from sfumato.vault.principals import Principal
-from sfumato.vault.releases import KeptRelease, Releases
+from sfumato.vault.releases import LocalRelease, Releases
 from sfumato.vault.tokens import Token
 from sfumato.vault.vault import Vault, create_vault
 
@@ -120,7 +120,7 @@ def refused(ask: Callable[[], object]) -> tuple[type, str, str]:
         (ConsentRegistry, RemoteRegistry, set()),
         (Jobs, RemoteJobs, {"start", "stop", "work", "close", "find", "done", "look_up"}),
         (Releases, RemoteReleases, {"answer", "read", "look_up"}),
-        (KeptRelease, RemoteRelease, set()),
+        (LocalRelease, RemoteRelease, set()),
         (Vault, RemoteVault, AT_HAND),
     ],
 )

@@ -111,7 +111,7 @@ def test_one_holder_at_a_time_brings_a_job_to_its_end(store: JobStore) -> None:
     assert store.note("one", ANSWERING)
     assert not store.renew("two", LONG)
     assert not store.note("two", ANSWERING)
-    store.done("a", {"receipt": "7:f", "charged": True})
+    store.mark_done("a", {"receipt": "7:f", "charged": True})
     found = store.get("a", None)
     assert found is not None
     assert (found.state, found.result) == (JobState.DONE, {"receipt": "7:f", "charged": True})
@@ -126,7 +126,7 @@ def test_what_a_dead_holder_left_is_taken_up_and_the_dead_one_has_no_say(store: 
     assert again is not None
     assert again.attempts == 2
     assert not store.renew("dead", LONG)
-    store.failed("dead", EngineError("answer_failed", "No."))
+    store.mark_failed("dead", EngineError("answer_failed", "No."))
     store.put_back("dead", 0, counted=True)
     assert state(store, "a") is JobState.RUNNING
     assert store.renew("alive", LONG)
@@ -136,9 +136,9 @@ def test_an_answer_that_is_kept_is_a_fact_whoever_notes_it(store: JobStore) -> N
     store.add(job("a"))
     store.claim("slow", OVER)
     store.claim("quick", LONG)
-    store.failed("quick", LOST)
+    store.mark_failed("quick", LOST)
     assert state(store, "a") is JobState.FAILED
-    store.done("a", {"receipt": "7:f"})  # the slow one was at it all the time
+    store.mark_done("a", {"receipt": "7:f"})  # the slow one was at it all the time
     found = store.get("a", None)
     assert found is not None
     assert (found.state, found.error) == (JobState.DONE, None)
@@ -148,10 +148,10 @@ def test_another_failure_and_a_cancelled_job_stay_what_they_are(store: JobStore)
     for name in ("a", "b"):
         store.add(job(name))
         store.claim(name, LONG)
-    store.failed("a", EngineError("answer_failed", "'answer_lost' is not why."))
+    store.mark_failed("a", EngineError("answer_failed", "'answer_lost' is not why."))
     assert store.cancel("b", "ann")
     for name, expected in (("a", JobState.FAILED), ("b", JobState.CANCELLED)):
-        store.done(name, {"receipt": "7:f"})
+        store.mark_done(name, {"receipt": "7:f"})
         assert state(store, name) is expected
     found = store.get("a", None)
     assert found is not None

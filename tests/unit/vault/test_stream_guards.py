@@ -23,7 +23,7 @@ from sfumato.methods.stream.catalogue import METHODS
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.vault import streams
 from sfumato.vault.session import Session
-from sfumato.vault.streams import Stream, whole_stream
+from sfumato.vault.streams import Stream, plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ def test_one_charge_begins_one_stream(private: sf.Private) -> None:
     assert isinstance(session, Session)
     facts = session.facts(asker_of, "visits")
     asked = {"periods": 4, "by": None}
-    whole = whole_stream("stream x", facts, "tree", {"epsilon": 1}, asked)
+    whole = plan_stream("stream x", facts, "tree", {"epsilon": 1}, asked)
     session.admit("publish", whole, facts)
     answers = [session.answer(whole, asker_of, request_id="same") for _ in range(2)]
     assert answers[0].entry == answers[1].entry
@@ -245,7 +245,7 @@ def test_a_step_repeated_with_its_words_comes_to_the_same_and_changes_no_state(
         words: dict[int, Any] = {}
         before, counts = copy.deepcopy(state), np.array(came)
         made = [
-            stream.whole.method.step(state, counts, streams.StepEntropy(words)) for _ in range(2)
+            stream.plan.method.step(state, counts, streams.StepEntropy(words)) for _ in range(2)
         ]
         assert state == before
         assert made[0][0] == made[1][0]

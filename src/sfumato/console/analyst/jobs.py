@@ -13,7 +13,7 @@ from sfumato.text import minute
 
 if TYPE_CHECKING:
     from sfumato.console.page_request import Download
-    from sfumato.vault.releases import KeptRelease
+    from sfumato.vault.releases import LocalRelease
 
 _MOST_PICTURES = 6
 
@@ -62,7 +62,7 @@ def release_file(visit: Visit) -> Download:
     return download_file(find_release(visit), visit.path["file"])
 
 
-def find_release(visit: Visit) -> KeptRelease:
+def find_release(visit: Visit) -> LocalRelease:
     """The release of the path; unknown to visitors it is not open to."""
     release = visit.vault.releases.look_up(visit.path["release"], principal=visit.principal)
     if release is None:

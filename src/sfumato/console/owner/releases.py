@@ -17,7 +17,7 @@ from sfumato.vault.config import PrivateSet
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import COMPARE
-from sfumato.vault.release_attacks import PAGE, PART, compared
+from sfumato.vault.release_attacks import FRAGMENT, PAGE, read_comparison
 from sfumato.vault.releases import PUBLIC
 from sfumato.vault.session import OwnRequest
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sfumato.vault.feeds.feed import Feed
-    from sfumato.vault.releases import KeptRelease
+    from sfumato.vault.releases import LocalRelease
 
 RELEASES, FEEDS = "/console/owner/releases", "/console/owner/feeds"
 _FIELDS = {
@@ -105,7 +105,7 @@ def cancel_job(visit: Visit) -> Redirect:
 
 def comparison_page(visit: Visit) -> Page:
     """Show the privacy and utility of compared candidates."""
-    part = _comparison(visit, PART)
+    part = _comparison(visit, FRAGMENT)
     return Page({"comparison": part, "job": visit.path["job"], "list": RELEASES})
 
 
@@ -254,7 +254,7 @@ def _releases(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str
 
 def _release_page(
     visit: Visit,
-    release: KeptRelease,
+    release: LocalRelease,
     errors: Mapping[str, str] | None = None,
     status: int = 200,
 ) -> Page:
@@ -275,7 +275,7 @@ def _possible_readers(visit: Visit) -> list[str]:
 
 def _comparison(visit: Visit, name: str) -> str:
     job = visit.vault.jobs.look_up(visit.path["job"], principal=visit.principal)
-    html = None if job is None else compared(visit.vault.config.folder, job.id, name)
+    html = None if job is None else read_comparison(visit.vault.config.folder, job.id, name)
     if job is None or job.family != COMPARE or html is None:
         raise not_found()
     return html

@@ -35,7 +35,7 @@ from sfumato.release.codec import from_bytes
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.feeds.feed import CONTINUAL, Feed, FeedItem
 from sfumato.vault.feeds.step_store import StepStore, lost_state
-from sfumato.vault.streams import COSTS, Arrival, Reached, WholeStream, plain_told, whole_stream
+from sfumato.vault.streams import COSTS, Arrival, Reached, StreamPlan, figures_record, plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PeriodOf:
+class PeriodRows:
     """The rows of a feed's data set that belong to a period."""
 
     feed: Feed
@@ -67,10 +67,10 @@ class PeriodOf:
 
     def of(self, plan: Plan) -> Plan:
         """The plan for all rows as one for these alone."""
-        return _OfPeriod(plan, self)
+        return _PeriodPlan(plan, self)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Which rows those are, for whoever reads what was asked of them."""
         return {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
 
@@ -79,11 +79,11 @@ class PeriodOf:
 
         It says so itself: what is declared may have changed since, and who paid may be gone.
         """
-        return release.provenance.parameters.get("feed") == self.told
+        return release.provenance.parameters.get("feed") == self.record
 
 
 @dataclass(frozen=True, repr=False)
-class _OfPeriod(Plan):
+class _PeriodPlan(Plan):
     """A plan whose method sees the rows of a period.
 
     Rows are chosen by their own declared value, so a person's rows are some of those they had: the
@@ -91,7 +91,7 @@ class _OfPeriod(Plan):
     """
 
     plan: Plan
-    part: PeriodOf
+    period_rows: PeriodRows
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class _OfPeriod(Plan):
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Everything that determines what is asked."""
-        return {**self.plan.parameters, "feed": self.part.told}
+        return {**self.plan.parameters, "feed": self.period_rows.record}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -130,12 +130,12 @@ class _OfPeriod(Plan):
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
         """Run the method on the rows of the period."""
-        feed, period = self.part.feed, self.part.period
+        feed, period = self.period_rows.feed, self.period_rows.period
         dataset = datasets[feed.dataset]
         with dataset.engine.view(period.rows(dataset, feed.column)) as rows:
             seen = {**datasets, feed.dataset: replace(dataset, table=rows)}
             release = self.plan.run(seen, entropy)
-        parameters = {**release.provenance.parameters, "feed": self.part.told}
+        parameters = {**release.provenance.parameters, "feed": self.period_rows.record}
         return replace(release, provenance=replace(release.provenance, parameters=parameters))
 
 
@@ -160,8 +160,8 @@ class StreamFeeds:
         if "store" in self.__dict__:
             self.store.close()
 
-    def prepared(self, feed: Feed, facts: Facts) -> WholeStream:
-        """What a feed asks as a whole, by what is declared now."""
+    def prepared(self, feed: Feed, facts: Facts) -> StreamPlan:
+        """What a feed asks as a plan, by what is declared now."""
         if "method" not in feed.asked:
             raise ParameterError(
                 "feed_period_invalid",
@@ -172,25 +172,25 @@ class StreamFeeds:
         asked = {k: v for k, v in feed.asked.items() if k not in (*COSTS, "method")}
         periods = None if feed.is_unending else len(feed.periods)
         span = {"every": feed.every, "begins": str(feed.begins), "dates": feed.column}
-        stream = whole_stream(
+        stream = plan_stream(
             feed.name, facts, feed.asked["method"], offer, {"periods": periods, **asked}
         )
         return replace(stream, asked=tuple(span.items()))
 
-    def answer(self, feed: Feed, period: Period, whole: WholeStream, asker_of: AskerOf) -> None:
+    def answer(self, feed: Feed, period: Period, plan: StreamPlan, asker_of: AskerOf) -> None:
         """Tell one period, unless it is told."""
         session, ledger = self.vault.session, self.vault.ledger
-        begun = session.answer(whole, asker_of, request_id=feed.request_id(), part=whole)
+        begun = session.answer(plan, asker_of, request_id=feed.request_id(), subset=plan)
         stream, key = begun.entry, (STEPS, f"{feed.name}/{period.name}")
         reached = self.store.reached(stream)
         if reached is None:
             state = json.loads(begun.table.column("state")[0].as_py())
             reached = Reached(0, state, {})
         if reached.step == period.number - 1:
-            cells = StreamCells(whole.by, whole.values)
+            cells = StreamCells(plan.by, plan.values)
             days = period.low, period.high
-            step = self.reserve(feed, stream, period.number, days, whole.request.people, cells)
-            reached = self._stepped(stream, whole, reached, step) or reached
+            step = self.reserve(feed, stream, period.number, days, plan.request.people, cells)
+            reached = self._stepped(stream, plan, reached, step) or reached
         made_at = ledger.decided().time.isoformat(timespec="seconds")
 
         def once(book: BookState) -> Amendment:
@@ -198,20 +198,20 @@ class StreamFeeds:
                 return Amendment()
             if reached.step != period.number:
                 raise lost_state()
-            return Amendment(records={key: {**reached.told, "made": made_at}})
+            return Amendment(records={key: {**reached.figures, "made": made_at}})
 
         ledger.amend(once, operator=BY)
 
     def _stepped(
-        self, stream: str, whole: WholeStream, before: Reached, step: Reserved | None
+        self, stream: str, plan: StreamPlan, before: Reached, step: Reserved | None
     ) -> Reached | None:
         """Draw and settle a step that was begun; where somebody else did, what they came to."""
         if step is None:
             return self.store.reached(stream)
         tape = self.store.tape(stream, step.step)
-        state, figures = whole.method.step(before.state, step.counts, tape)
+        state, figures = plan.method.step(before.state, step.counts, tape)
         consent = {"consent": dict(step.consent)} if step.consent else {}
-        settled = Reached(step.step, state, {**plain_told(figures), **consent})
+        settled = Reached(step.step, state, {**figures_record(figures), **consent})
         return self.store.settle(stream, settled)
 
     def reserve(
@@ -242,15 +242,15 @@ class StreamFeeds:
         return self.store.reserve(stream, step, arrival, people, consent=versions)
 
     def items(
-        self, whole: WholeStream, periods: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
+        self, plan: StreamPlan, periods: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
     ) -> list[FeedItem]:
         """What was told of some periods."""
         items = []
         for period in periods:
             step = steps[period.name]
             made_at = datetime.fromisoformat(step["made"])
-            table, error = whole.table(step["values"]), whole.step_error(step["sd"])
-            items.append(FeedItem(period, made_at, table, error, whole.guarantee.statement))
+            table, error = plan.table(step["values"]), plan.step_error(step["sd"])
+            items.append(FeedItem(period, made_at, table, error, plan.guarantee.statement))
         return items
 
 
@@ -266,7 +266,7 @@ class StreamCells:
         """How many there are."""
         return max(1, len(self.values))
 
-    def places(self, cell_values: pa.ChunkedArray) -> IntArray:
+    def positions(self, cell_values: pa.ChunkedArray) -> IntArray:
         """By row the place of its value; -1 where it is none of them."""
         positions = {value: at for at, value in enumerate(self.values)}
         return np.array(
@@ -296,7 +296,7 @@ def arrived(
             people.take(pa.array(rows_of)), np.zeros(len(rows_of), np.int64), 1
         )
     turns = np.argsort(numbers, kind="stable")
-    where = cells.places(rows_found.column(1))[turns]
+    where = cells.positions(rows_found.column(1))[turns]
     return Arrival.of_people(people.take(pa.array(turns)), where, cells.count)
 
 
@@ -367,7 +367,7 @@ class Answering:
 
     def priced(self, feed: Feed, prepared: Plan) -> Feed:
         """A feed whose price and method stay: where nobody named them, what they are today."""
-        if isinstance(prepared, WholeStream):
+        if isinstance(prepared, StreamPlan):
             if feed.asked["method"] != AUTO:
                 return feed
             chosen = {"method": prepared.method.parameters["method"]}
@@ -420,7 +420,7 @@ class Answering:
         periods = [period for period in feed.periods if period.name in answered]
         periods = periods if limit is None else periods[-limit:]
         if feed.is_continual:
-            stream = cast("WholeStream", self.prepared(feed))
+            stream = cast("StreamPlan", self.prepared(feed))
             return self._streams.items(
                 stream, periods, cast("Mapping[str, Mapping[str, Any]]", answered)
             )
@@ -442,7 +442,7 @@ class Answering:
     def expected(self, feed: Feed) -> dict[str, float] | None:
         """How far off steps of a continual feed will be, from public facts; else None."""
         prepared = self.prepared(feed)
-        return prepared.expected() if isinstance(prepared, WholeStream) else None
+        return prepared.expected() if isinstance(prepared, StreamPlan) else None
 
     def close(self) -> None:
         """Let go of what streams remember."""
@@ -451,11 +451,11 @@ class Answering:
     def _answer(self, feed: Feed, period: Period) -> None:
         prepared, session = self.prepared(feed), self._vault.session
         asker_of = self._asker_of(feed)
-        if isinstance(prepared, WholeStream):
+        if isinstance(prepared, StreamPlan):
             self._streams.answer(feed, period, prepared, asker_of)
             return
-        period_rows, request = PeriodOf(feed, period), feed.request_id(period)
-        session.answer(prepared, asker_of, request_id=request, part=period_rows)
+        period_rows, request = PeriodRows(feed, period), feed.request_id(period)
+        session.answer(prepared, asker_of, request_id=request, subset=period_rows)
 
     def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
         """What was answered, by period: the request that was charged, or what a step gave."""
@@ -468,10 +468,10 @@ class Answering:
         return {
             ids[key].name: request
             for key, request in requests.items()
-            if request.answered is not None and self._gave(PeriodOf(feed, ids[key]), request)
+            if request.answered is not None and self._gave(PeriodRows(feed, ids[key]), request)
         }
 
-    def _gave(self, period_rows: PeriodOf, request: ChargeRequest) -> bool:
+    def _gave(self, period_rows: PeriodRows, request: ChargeRequest) -> bool:
         """Whether what was charged under a period's id is the period's answer."""
         key = request.request_id, request.charge
         if key not in self._own:
@@ -504,7 +504,7 @@ class Answering:
             return True
         host = socket.gethostname()
 
-        def take(book: BookState) -> Amendment:
+        def take_lease(book: BookState) -> Amendment:
             held = book.of(LEASES).get(feed.name)
             is_good = held is not None and datetime.fromisoformat(held["until"]) > book.time
             if held is not None and is_good and held["host"] != host:
@@ -512,7 +512,7 @@ class Answering:
             lease = {"host": host, "until": (book.time + _LEASE).isoformat(timespec="seconds")}
             return Amendment(records={(LEASES, feed.name): lease})
 
-        return bool(self._vault.ledger.amend(take, operator=BY).records)
+        return bool(self._vault.ledger.amend(take_lease, operator=BY).records)
 
     def _note(self, feed: Feed, note: Mapping[str, Any]) -> None:
         """Write down what went wrong, where that is news."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from sfumato.vault.config import Config
     from sfumato.vault.streams import Arrival
 
-_WORD = 8
-_HASH = 16
+_WORD_BYTES = 8
+_HASH_BYTES = 16
 """Bytes of a person's hash: two people of a billion share one with probability below 1e-20."""
 _PAGE = 10_000
 """People looked up or written in one statement; databases take 32,766 values and more."""
@@ -67,7 +67,7 @@ _states = Table(
     Column("told", Text, nullable=False),
     sqlite_strict=True,
 )
-_words = Table(
+_drawn_words = Table(
     "sfumato_stream_words",
     _metadata,
     Column("stream", Text, primary_key=True),
@@ -206,7 +206,7 @@ class StepStore:
         values = {
             "step": reached.step,
             "state": json.dumps(reached.state, allow_nan=False),
-            "told": json.dumps(reached.told, allow_nan=False),
+            "told": json.dumps(reached.figures, allow_nan=False),
         }
         try:
             with self._store.writing() as connection:
@@ -218,8 +218,8 @@ class StepStore:
                         .where(_states.c.stream == stream, _states.c.step == reached.step - 1)
                         .values(**values)
                     )
-                old = _words.c.step <= reached.step
-                connection.execute(delete(_words).where(_words.c.stream == stream, old))
+                old = _drawn_words.c.step <= reached.step
+                connection.execute(delete(_drawn_words).where(_drawn_words.c.stream == stream, old))
                 # Exact figures of a step that stands are of no more use.
                 is_settled_step = _reserved.c.stream == stream, _reserved.c.step == reached.step
                 connection.execute(update(_reserved).where(*is_settled_step).values(counts="[]"))
@@ -244,18 +244,18 @@ class StepTape(SystemEntropy):
         """Draw `count` words: those that were drawn here before, or else new ones, kept first."""
         key = {"stream": self._stream, "step": self._step, "draw": self._draw}
         self._draw += 1
-        same_draw = (_words.c[name] == value for name, value in key.items())
-        stored_words = select(_words.c.words).where(*same_draw)
+        same_draw = (_drawn_words.c[name] == value for name, value in key.items())
+        stored_words = select(_drawn_words.c.words).where(*same_draw)
         try:
             with self._store.writing() as connection:
                 drawn = connection.scalar(stored_words)
                 if drawn is None:
-                    drawn = os.urandom(_WORD * count)
-                    connection.execute(insert(_words).values(words=drawn, **key))
+                    drawn = os.urandom(_WORD_BYTES * count)
+                    connection.execute(insert(_drawn_words).values(words=drawn, **key))
         except IntegrityError:  # somebody else drew at the same moment
             with self._store.reading() as connection:
                 drawn = connection.scalar(stored_words)
-        if drawn is None or len(drawn) != _WORD * count:
+        if drawn is None or len(drawn) != _WORD_BYTES * count:
             raise lost_state()
         return np.frombuffer(drawn, dtype=np.uint64)
 
@@ -265,7 +265,7 @@ class _StreamPeople:
 
     def __init__(self, connection: Connection, stream: str, secret: bytes) -> None:
         self._connection = connection
-        self._stream = hashlib.sha256(stream.encode()).digest()[:_WORD]
+        self._stream = hashlib.sha256(stream.encode()).digest()[:_WORD_BYTES]
         # A key for each stream: nobody can be followed from one stream to another.
         self._key = hmac.digest(secret, b"people of " + stream.encode(), "sha256")
 
@@ -296,7 +296,7 @@ class _StreamPeople:
         # 7, 7.0 and "7" are one person: a column that is declared anew makes nobody new.
         is_whole = isinstance(person, float) and person.is_integer()
         written = f":{int(person) if is_whole else person}"  # as stored people were hashed
-        return hmac.digest(self._key, written.encode(), "sha256")[:_HASH]
+        return hmac.digest(self._key, written.encode(), "sha256")[:_HASH_BYTES]
 
     def _known(self, hashes: Sequence[bytes]) -> dict[bytes, int]:
         used_rows: dict[bytes, int] = {}

@@ -38,21 +38,21 @@ _CRITERIA = (
 _SEARCH = (
     *("algorithm", "cost", "suppress", "suppressed", "refine", "weights", "limit_seconds"),
 )  # fmt: skip
-_OTHERS = ("sensitive", "by", "attacks", "require", "publish_findings")
-WISHES = (*_CRITERIA, *_SEARCH, *_OTHERS)
+_FURTHER = ("sensitive", "by", "attacks", "require", "publish_findings")
+OPTIONS = (*_CRITERIA, *_SEARCH, *_FURTHER)
 """What may be wished of it: what `anonymize` of a table takes, but for another table of people."""
 
 
-def check_wish_names(asked: Iterable[str]) -> None:
+def check_option_names(asked: Iterable[str]) -> None:
     """Refuse what cannot be wished at all."""
     for name in asked:
-        if name not in WISHES:
+        if name not in OPTIONS:
             raise ParameterError(
-                "option_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, WISHES)}"
+                "option_unknown", f"Anonymizing takes no {name!r}; {suggestion(name, OPTIONS)}"
             )
 
 
-def check_wishes(vault: Vault, job: Job) -> None:
+def check_request_options(vault: Vault, job: Job) -> None:
     """Refuse what could not be done, before the job is kept; by the schema alone, not by rows."""
     asked = job.asked
     schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema

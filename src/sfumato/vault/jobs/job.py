@@ -22,7 +22,7 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.ledger.rules import check_name
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
-from sfumato.vault.jobs.anonymize_job import ANONYMIZE, check_wish_names
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, check_option_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -108,9 +108,9 @@ class Job(Shown):
                 "number": self.stage,
                 "of": LAST,
             },
-            "submitted": _told(self.submitted),
-            "started": _told(self.started),
-            "ended": _told(self.ended),
+            "submitted": _iso_seconds(self.submitted),
+            "started": _iso_seconds(self.started),
+            "ended": _iso_seconds(self.ended),
             "error": None if self.error is None else dict(self.error),
             "release": self.release,
         }
@@ -139,13 +139,13 @@ class Job(Shown):
         facts = {
             "Asked by": self.principal,
             "State": f"{self.state}{why}",
-            "Submitted": _told(self.submitted) or "",
-            "Ended": _told(self.ended) or "",
+            "Submitted": _iso_seconds(self.submitted) or "",
+            "Ended": _iso_seconds(self.ended) or "",
         }
         return Card(f"{self.id}, {self.family} of {self.dataset}, {self.state}{why}", facts)
 
 
-def _told(moment: datetime | None) -> str | None:
+def _iso_seconds(moment: datetime | None) -> str | None:
     """A moment to the second: finer, it would tell how long rows took."""
     return None if moment is None else moment.isoformat(timespec="seconds")
 
@@ -238,7 +238,7 @@ def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
     """What a job is asked in plain values; refused where its method would not take it."""
     if family == ANONYMIZE:
         options = plain_values(asked, ("population",))
-        check_wish_names(options)
+        check_option_names(options)
         return options
     if family == COMPARE:
         return plain_values(asked, ())

@@ -25,7 +25,7 @@ from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import paid_under
 from sfumato.vault.config import PrivateSet, asking
 from sfumato.vault.failure_log import note_failure
-from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymize_dataset, check_wishes
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymize_dataset, check_request_options
 from sfumato.vault.jobs.job import (
     ANSWERING,
     COMPARE,
@@ -38,7 +38,7 @@ from sfumato.vault.jobs.job import (
     family_named,
 )
 from sfumato.vault.jobs.store import JobStore
-from sfumato.vault.session import OwnRequest, check_plan, plan_digest, taken
+from sfumato.vault.session import OwnRequest, check_plan, check_request_id, plan_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -184,14 +184,14 @@ class JobWorkers:
                 raise _NotOursError
 
         try:
-            self._store.done(job.id, self._run(job, charging))
+            self._store.mark_done(job.id, self._run(job, charging))
         except _NotOursError:
             return
         except SfumatoError as error:
             self._settle(job, error)
         except Exception as error:  # noqa: BLE001  a worker outlives whatever a job does
             self._tell_operator(job.id, f"{type(error).__name__}: {error}")
-            self._store.failed(
+            self._store.mark_failed(
                 job.holder,
                 InternalError(
                     "job_failed",
@@ -209,7 +209,7 @@ class JobWorkers:
         elif error.code in _PASSING and job.attempts < MOST_ATTEMPTS:
             self._store.put_back(job.holder, _AGAIN_SECONDS * job.attempts, counted=True)
         else:
-            self._store.failed(job.holder, error)
+            self._store.mark_failed(job.holder, error)
 
     def _keep_leases(self) -> None:
         """Renew the leases of what runs here, and stop what was cancelled or is another's."""
@@ -288,7 +288,7 @@ class Jobs(Shown):
         asking_principal, name = asking(principal), arguments.text(dataset, "dataset")
         arguments.maybe_text(purpose, "purpose")
         job_id = token_hex(8)
-        asked_under = taken(request_id)
+        asked_under = check_request_id(request_id)
         key = job_id if asked_under is None else asked_under
         check_request(key)
         arguments.text(family, "family")
@@ -314,7 +314,7 @@ class Jobs(Shown):
 
     def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
         """A job as it is now, or None."""
-        owner, name = self._whose(principal), arguments.text(job, "job")
+        owner, name = self._visible_owner(principal), arguments.text(job, "job")
         return self._store.get(name, owner) if self._begun else None
 
     def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
@@ -327,14 +327,14 @@ class Jobs(Shown):
                 parameter="limit",
                 given=number,
             )
-        owner = self._whose(principal)
+        owner = self._visible_owner(principal)
         return self._store.list(owner, limit=number) if self._begun else []
 
-    def find(self, job: str) -> Job | None:
+    def get_of_anyone(self, job: str) -> Job | None:
         """A job of anybody, for who decides by other means whether it may be seen."""
         return self._store.get(job, None) if self._begun else None
 
-    def done(self, principal: str | None, limit: int) -> Sequence[Job]:
+    def list_done(self, principal: str | None, limit: int) -> Sequence[Job]:
         """The newest jobs that are done, of one principal or of all."""
         states = [JobState.DONE]
         return self._store.list(principal, limit=limit, states=states) if self._begun else []
@@ -345,7 +345,7 @@ class Jobs(Shown):
         One that has ended stays as it is.
         """
         stored = self.get(job, principal=principal)
-        self._store.cancel(stored.id, self._whose(principal))
+        self._store.cancel(stored.id, self._visible_owner(principal))
         self._workers.look()
         return self.get(stored, principal=principal)
 
@@ -393,7 +393,7 @@ class Jobs(Shown):
                 )
             job = replace(job, asked=asked_plainly(job.family, job.asked))
             if job.family == ANONYMIZE:
-                check_wishes(self._vault, job)
+                check_request_options(self._vault, job)
             else:
                 # Only here and in `_run`: most processes that run jobs need no attacks loaded.
                 from sfumato.vault.release_attacks import check_candidates
@@ -453,7 +453,7 @@ class Jobs(Shown):
         charged = paid_under(answer, self._vault.ledger, job.principal, begun)
         return {"receipt": answer.entry, "charged": charged}
 
-    def _whose(self, principal: str | None) -> str | None:
+    def _visible_owner(self, principal: str | None) -> str | None:
         """Of whom jobs are looked at: an owner's eyes are for all."""
         person = self._vault.principal_registry.admitted(asking(principal))
         return None if person.is_owner else person.name

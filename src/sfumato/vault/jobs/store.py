@@ -76,10 +76,12 @@ _jobs = Table(
     UniqueConstraint("principal", "request", name="sfumato_jobs_once"),
     sqlite_strict=True,
 )
-_others = _jobs.alias()
+_running_jobs = _jobs.alias()
 _running_of_same = (
     select(func.count())
-    .where(_others.c.principal == _jobs.c.principal, _others.c.state == JobState.RUNNING)
+    .where(
+        _running_jobs.c.principal == _jobs.c.principal, _running_jobs.c.state == JobState.RUNNING
+    )
     .scalar_subquery()
 )
 _CLOCKS = {
@@ -124,7 +126,7 @@ class JobStore:
                         self._check_room(connection, job.principal)
                         connection.execute(insert(_jobs).values(values))
                         row = connection.execute(select(_jobs).where(*same_request)).one()
-                    return _same(_job(row), job, asked == row.asked)
+                    return _check_same_work(_job(row), job, asked == row.asked)
             except IntegrityError:
                 continue
         raise self._tables.failure("a job was added and is gone")
@@ -184,7 +186,7 @@ class JobStore:
                     "until": self._now + int(seconds * 1000),
                 }
                 if row.attempts >= MOST_ATTEMPTS:
-                    values = self._over(JobState.FAILED, error=_told(_abandoned()))
+                    values = self._over(JobState.FAILED, error=_error_record(_abandoned()))
                 connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(values))
                 claimed = connection.execute(select(_jobs).where(_jobs.c.id == row.id)).one()
             if claimed.state == JobState.RUNNING:
@@ -198,7 +200,7 @@ class JobStore:
         """Note a stage; False where the job is not its holder's to go on with."""
         return self._change({"stage": stage}, *_held(holder))
 
-    def done(self, name: str, result: Mapping[str, Any]) -> None:
+    def mark_done(self, name: str, result: Mapping[str, Any]) -> None:
         """Note that a job's answer is kept, whoever holds the job by now, unless it was cancelled.
 
         Another holder may have found the charge without its answer while this one was at it.
@@ -210,9 +212,9 @@ class JobStore:
             or_(_jobs.c.state == JobState.RUNNING, lost),
         )
 
-    def failed(self, holder: str, error: SfumatoError) -> None:
+    def mark_failed(self, holder: str, error: SfumatoError) -> None:
         """Note why a job failed."""
-        self._change(self._over(JobState.FAILED, error=_told(error)), *_held(holder))
+        self._change(self._over(JobState.FAILED, error=_error_record(error)), *_held(holder))
 
     def put_back(self, holder: str, seconds: float, *, counted: bool) -> None:
         """Let a job wait, for some time at least, and be begun again; this time counts or not."""
@@ -262,7 +264,7 @@ def _held(holder: str) -> tuple[Any, Any]:
     return _jobs.c.holder == holder, _jobs.c.state == JobState.RUNNING
 
 
-def _same(stored: Job, asked: Job, alike: bool) -> Job:
+def _check_same_work(stored: Job, asked: Job, alike: bool) -> Job:
     """The job under a request id, unless the id stands for other work."""
     ours = (stored.family, stored.dataset, stored.purpose) == (
         asked.family,
@@ -299,7 +301,7 @@ def _job(row: Row[Any]) -> Job:
     )
 
 
-def _told(error: SfumatoError) -> str:
+def _error_record(error: SfumatoError) -> str:
     # A job is read from elsewhere, so its message names no place of this machine.
     message = without_places(in_fields(error))
     return dumps({"code": error.code, "message": message, "kind": type(error).__name__})

@@ -18,7 +18,7 @@ from sfumato.vault.feeds import period_answers
 from sfumato.vault.feeds.feed import Feed
 from sfumato.vault.feeds.period_answers import StreamCells
 from sfumato.vault.feeds.step_store import StepStore, StepTape
-from sfumato.vault.streams import Arrival, WholeStream
+from sfumato.vault.streams import Arrival, StreamPlan
 
 if TYPE_CHECKING:
     from datetime import date
@@ -272,7 +272,7 @@ def test_of_a_person_the_first_periods_count_and_rows_in_each(vault: sf.Vault) -
         plan = {"column": "day", "every": "month", "epsilon": 1, **said}
         feed = vault.feed_registry.plan("x", None, family="continual", dataset="visits", **plan)
         whole = vault.feed_registry._answering.prepared(feed)
-        assert isinstance(whole, WholeStream)
+        assert isinstance(whole, StreamPlan)
         cells = StreamCells(whole.by, whole.values)
         days = [(one.low, one.high) for one in feed.periods]
         return sum_of(vault, days, whole.request.people, cells)

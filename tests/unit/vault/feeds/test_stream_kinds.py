@@ -34,7 +34,7 @@ def test_what_a_window_promises_stands_among_the_parameters() -> None:
     private = sf.protect([{"ward": "east"}], sf.Schema("visits", (ward,)), epsilon=10)
     begun = private.stream("w-event", by="ward", window=2, epsilon=4)
     # One row is in one period, which measures 1/4 of a window's epsilon and releases 1/2 at most.
-    assert begun.whole.parameters["method"]["epsilon"] == "16/3"
+    assert begun.plan.parameters["method"]["epsilon"] == "16/3"
     assert begun.guarantee.parameters["epsilon"] == "4"
     told = begun.step([5000, 0])
     assert told.number == 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.fixtures.ledgers import code_of
 
-from sfumato.vault.release_attacks import PAGE, PART, compared
+from sfumato.vault.release_attacks import FRAGMENT, PAGE, read_comparison
 
 if TYPE_CHECKING:
     import sfumato as sf
@@ -29,7 +29,7 @@ def test_releases_are_compared_for_their_owner_and_nothing_is_released(vault: sf
     assert vault.jobs.get(name).release is None
     assert name not in {one.id for one in vault.releases.list()}
     folder = vault.config.folder
-    page, part = (compared(folder, name, one) for one in (PAGE, PART))
+    page, part = (read_comparison(folder, name, one) for one in (PAGE, FRAGMENT))
     assert page is not None
     assert part is not None
     assert page.startswith("<!doctype html>")
