@@ -1,4 +1,4 @@
-"""The ledger of a vault: the accounts it declares, what is left of them, what its operator does.
+"""The ledger of a vault: its accounts, balances and charges, and what the operator may change.
 
 Principals' accounts stand beside those of populations: decision `ledger-stores`.
 """
@@ -48,7 +48,7 @@ NODE = "node "
 """Begins a recorded name that follows a file wherever it is moved, until it is deleted."""
 
 PASSING = (VERSION, NODE)
-"""Such names may come to mean another file: they are compared, and bound to no account."""
+"""Such names may later belong to another file. They are compared, but bound to no account."""
 
 PRINCIPALS = "principal"
 """The topic of the ledger's records about principals."""
@@ -68,7 +68,7 @@ def open_ledger(config: Config) -> Ledger:
 
 
 def create_ledger(config: Config) -> None:
-    """Create the ledger of a new vault; nothing else ever does: a new one is a fresh budget."""
+    """Create the ledger of a new vault. Only `init` calls this: a new ledger is a fresh budget."""
     if config.in_postgres:
         from sfumato.privacy.ledger.sql.postgres import create_postgres
 
@@ -100,6 +100,7 @@ def declared_accounts(config: Config) -> dict[str, Budget]:
 
 def open_accounts(ledger: Ledger, config: Config) -> None:
     """Open every account of the configuration, and bind data sets and sources to them for good."""
+    # All checks first: a refused configuration leaves the ledger as it was.
     missing, unbound = check_accounts(ledger, config)
     for name, budget in missing.items():
         ledger.open_account(name, budget=budget)
@@ -149,17 +150,18 @@ def _attached(name: str, owner: str, population: str) -> ParameterError:
 
 
 def source_of(folder: Path, source: str) -> str:
-    """A source as engines take it: a path is found from the vault's folder."""
+    """The address of a source for engines; a relative path starts at the vault's folder."""
     return source if "://" in source else str(folder / source)
 
 
 def source_name(source: str) -> str:
     """A name for a source, or for a part of one, that fits the ledger."""
+    # A digest: the ledger is copied and shown, and a path or catalogue name may tell about people.
     return f"source {digest(source.encode())}"
 
 
 def written_name(config: Config, dataset: PrivateSet | PublicSet) -> str:
-    """The name of a data set's source as the configuration spells it, without a look at it."""
+    """The name of a data set's source by its address alone; the source is not opened."""
     source = source_of(config.folder, dataset.source)
     return source_name(source if "://" in source else str(Path(source).resolve()))
 
@@ -179,6 +181,8 @@ def remaining_budget(
     The largest epsilon, delta and rho, never more than there is; and the balance of the tightest
     account in one line for people.
     """
+    # By the same rule as a charge, and in the same order: a preview never promises more than is
+    # there.
     before = [ledger.account(name) for name in names]
     after = [charge_account(account, charged) if charged else account for account in before]
     for account, charged_account in zip(before, after, strict=True):
@@ -192,6 +196,7 @@ def remaining_budget(
 def _least(accounts: Sequence[Account]) -> tuple[Mapping[str, float], str]:
     """The least that one more question may cost over accounts, and the tightest in one line."""
     amounts = [affordable(account) for account in accounts]
+    # One more question is charged to every account, so the poorest of them decides each amount.
     least: dict[str, float] = {
         name: min(amount[name] for amount in amounts)
         for name in ("epsilon", "delta", "rho")
@@ -242,6 +247,8 @@ def acknowledge(folder: Path, *, operator: str) -> None:
 
 def set_limit(folder: Path, account: str, *, epsilon: object, delta: object, operator: str) -> None:
     """Give an account another budget, in the ledger and in the configuration."""
+    # Lock of the folder first, ledger second, as everywhere: two changes cannot wait for each
+    # other.
     with changing(folder) as config, closing(open_ledger(config)) as ledger:
         budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=config.max_epsilon)
         names = [known.name for known in ledger.accounts()]
@@ -330,6 +337,7 @@ def spending(ledger: Ledger) -> list[Spent]:
     charges: dict[int, Spent] = {}
     for entry in ledger.entries():
         record = json.loads(entry.body)
+        # A burn writes off a whole budget after lost entries: it counts as spent, by nobody.
         if record["kind"] in ("charge", "burn"):
             event = from_record(record["event"])
             charges[entry.seq] = Spent(
@@ -341,6 +349,8 @@ def spending(ledger: Ledger) -> list[Spent]:
                 _epsilon(event),
             )
         elif record["kind"] == "void":
+            # Void: the charge was given back before any entropy was drawn, so nothing was released
+            # for it.
             charges.pop(record["charge"], None)
     return list(charges.values())
 
@@ -364,4 +374,7 @@ def _epsilon(charged: Charged) -> Fraction:
     if pair is not None:
         return pair[0]
     rho, *_ = total(event_of(charged), zcdp.price) or (Fraction(0),)
+    # Gaussian noise of rho is about as costly as pure noise with epsilon = sqrt(2 rho), since
+    # epsilon-DP implies zCDP with rho = epsilon^2 / 2. Rounded down to the unit; this is for a
+    # picture alone.
     return isqrt(int(2 * rho / EPSILON_UNIT**2)) * EPSILON_UNIT

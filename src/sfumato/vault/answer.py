@@ -1,4 +1,4 @@
-"""An answer that was paid for, as every door gives it."""
+"""An answer that was paid for, as every door shows it, and the index of stored answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Answer(Release):
     balance: str = ""
     """What is left, in one line: 'epsilon 2.5 of 3 left, delta 1e-6'."""
     entry: str = ""
-    """Where the ledger keeps it, for the vault itself; doors show the receipt."""
+    """The number and hash of its ledger entry, for the vault itself; doors show the receipt."""
 
     def _facts(self) -> dict[str, Any]:
         paid = "" if self.charged else ", paid for before"
@@ -71,9 +71,9 @@ class Answer(Release):
 
     @property
     def totals(self) -> Mapping[str, list[int]]:
-        """By column the rows, from 0, in which nothing stands for all values: those of a ROLLUP.
+        """By column the rows, from 0, in which NULL stands for all values: those of a ROLLUP.
 
-        In other rows nothing means a value that is missing.
+        In other rows NULL means a missing value.
         """
         totals: Mapping[str, list[int]] = self.provenance.parameters.get("all") or {}
         return totals
@@ -81,6 +81,7 @@ class Answer(Release):
     @property
     def cost_in_words(self) -> str:
         """What it cost: 'epsilon 0.3, delta 1e-6'."""
+        # Rounded up: a cost in words is never below what was charged.
         return ", ".join(
             f"{name} {plain(Fraction(repr(amount)), digits=6, up=True)}"
             for name, amount in self.cost.items()
@@ -110,7 +111,7 @@ class Answer(Release):
 
 
 def paid_under(answer: Answer, ledger: Ledger, principal: str, request_id: str | None) -> bool:
-    """Whether a principal paid for an answer under this very request, now or at an attempt before.
+    """Whether a principal paid for an answer under this request id, now or at an earlier attempt.
 
     An answer that cost nothing now may have been paid for by a request whose answer got lost.
     """
@@ -122,6 +123,7 @@ def paid_under(answer: Answer, ledger: Ledger, principal: str, request_id: str |
 
 
 def _plain(value: object) -> object:
+    # JSON has no NaN and no infinity.
     if isinstance(value, float) and not isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
@@ -130,8 +132,8 @@ def _plain(value: object) -> object:
 class AnswerIndex:
     """The requests under which each question was answered, in memory or in a folder.
 
-    A file has a line for each answer. Lines are added in one write and never synced: what a power
-    cut takes, or a crash leaves half written, is paid for again.
+    A file has a line for each answer. Lines are added in one write and never synced: a line that a
+    power cut or a crash destroys costs at most another charge for its question.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -148,6 +150,7 @@ class AnswerIndex:
         if self._folder is None:
             self._known[body] = {**self._known.get(body, {}), principal: request_id}
             return
+        # The ledger has the answer already; an index that cannot be written must not take it back.
         with suppress(OSError):
             handle = open_to_append(self._folder / f"{body}.json")
             try:

@@ -164,6 +164,7 @@ def parse(text: str, path: Path) -> Config:
     _check_unexposed(path, [text])
     lines = Lines(text, str(path))
     try:
+        # Decimal keeps an epsilon as it is written: 0.1 as a float is a little more than a tenth.
         document = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError) as error:
         reason = " ".join(str(error).split())
@@ -318,6 +319,8 @@ class _Parser(Parser):
         for name, raw in self._named(document, "datasets", ()).items():
             table_path: KeyPath = ("datasets", name)
             public = self._typed(raw.get("public", False), bool, (*table_path, "public"))
+            # A public table with a unit or a population is a mistake that would leave people
+            # unprotected, so an unknown key is refused and not ignored.
             own = ("keys", "fanouts") if public else ("unit", "population", "consent", "purposes")
             self._known(raw, ("source", "schema", "public", "identity", *own), table_path)
             source, schema = (self._need(raw, key, str, table_path) for key in ("source", "schema"))
@@ -410,6 +413,8 @@ class _Parser(Parser):
             if rows < 1 or not columns or not all(isinstance(column, str) for column in columns):
                 message = 'a key is { columns = ["zip"], rows = 1 }, with at least one of each.'
                 raise self._lines.error("vault_config_invalid", key_path, message)
+            # Declared, not measured: it bounds the copies of one person's row in a join, also in
+            # later data.
             keys[tuple(columns)] = rows
         return keys
 

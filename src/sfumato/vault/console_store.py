@@ -1,8 +1,9 @@
-"""Logins of the console: password hashes, invitations, sessions, devices and tries.
+"""What the console stores: logins (passwords, invitations, sessions, devices) and past questions.
 
 None of it is an entry of the ledger: a hash must be forgotten when it changes. Every secret that a
 visitor carries is kept as its SHA-256 alone, so that nobody who reads the file can sign in with
-what it holds. Decision `console`.
+what it holds. The ledger keeps answers and costs, but not the text of a question: the history keeps
+that, with the receipt under which its answer is read again, free. Decision `console`.
 """
 
 from __future__ import annotations
@@ -186,6 +187,7 @@ class Logins(Shown):
         good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
         with self._store.writing() as connection:
             name = connection.scalar(select(_invitations.c.principal).where(*good))
+            # Once: whoever finds the link later, in a mailbox or a log, sets no password.
             if name is not None:
                 connection.execute(delete(_invitations).where(_invitations.c.principal == name))
                 connection.execute(delete(_passwords).where(_passwords.c.principal == name))
@@ -225,10 +227,12 @@ class Logins(Shown):
         that were refused are not counted: whoever waits may try again.
         """
         time, name = self._clock(), _hash(account)
+        # Hashed, because people type passwords into the field of the name.
         tried_by = _hash(f"{guesser.key} {account}")
         is_name = _guesses.c.account == name
         with self._store.writing() as connection:
             self._store.lock(connection, f"tries {name}")
+            # Old tries go at each new one, so the table stays as large as one minute's tries.
             connection.execute(delete(_guesses).where(_guesses.c.at <= time - limits.seconds))
 
             def count(*conditions: ColumnElement[bool]) -> int:
@@ -271,6 +275,7 @@ class Logins(Shown):
         secret, time = secrets.token_urlsafe(32), self._clock()
         own = _devices.c.principal == principal
         with self._store.writing() as connection:
+            # The old secret ends: one that was stolen works until the next sign-in at most.
             over = (own & (_devices.c.device == _hash(device))) | (
                 _devices.c.seen <= time - DEVICE_SECONDS
             )
@@ -333,11 +338,15 @@ def invitation_path(secret: str) -> str:
 
 def _forget_browsers(connection: Connection, principal: str) -> None:
     """End all sessions of a principal whose password is new, and forget the known devices."""
+    # Whoever changes a password may do so because somebody else knew it.
     for table in (_sessions, _devices):
         connection.execute(delete(table).where(table.c.principal == principal))
 
 
 def _hash(text: str) -> str:
+    # Fast and without salt, which is right for secrets of 32 random bytes; passwords are hashed
+    # elsewhere. A form may send half a surrogate pair, which is hashed like any text rather than
+    # refused.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -395,6 +404,8 @@ class History(Shown):
             "time": utc_now().isoformat(timespec="seconds"),
         }
         with self._store.writing() as connection:
+            # A form that was sent twice, by a reload or a double click, is one line of the
+            # history.
             held = connection.execute(_of(principal, request)).first()
             if held is not None and json.loads(held.asked) == asked:
                 return request
@@ -418,6 +429,7 @@ class History(Shown):
     def answer(self, principal: str, question: AskedBefore) -> Answer:
         """The stored answer to a question, with the balance of today."""
         held = [self._vault.config.datasets.get(name) for name in question.datasets]
+        # The data set may have been removed since; its answer is still readable.
         populations = {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
         purpose = question.asked.get("purpose") or None
         asker = self._vault.principal_registry.asker(principal, purpose, tuple(sorted(populations)))

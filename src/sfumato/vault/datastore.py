@@ -1,8 +1,8 @@
-"""The data sets of a vault: opened when first needed, without people who did not agree.
+"""Open the data sets of a vault when first needed, and leave out people who did not agree.
 
-What a question needs is checked before it is charged, by facts that depend on no row: that servers
-answer, that files are there, that the columns are those of the schema. Where a connection was lost
-or a file replaced, the data set is opened again. Decisions `consent` and `charge-order`.
+What a query needs is checked before it is charged, by facts that depend on no row: servers answer,
+files exist, the columns are those of the schema. After a lost connection or a replaced file the
+data set is opened again. Decisions `consent` and `charge-order`.
 """
 
 from __future__ import annotations
@@ -74,10 +74,9 @@ def check_consent(schema: Schema, column: str) -> None:
 
 
 def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
-    """The rows of people all of whose rows say yes; NULL is no.
+    """Select the rows of people all of whose rows say yes; NULL is no.
 
-    Whether a row is seen depends on its own person alone, so that consent changes nothing about
-    what one person can move.
+    Whether a row is seen depends on its own person alone, so the sensitivity of a query stays.
     """
     agreed = named_column(column)
     if unit.column is None:
@@ -93,18 +92,30 @@ def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
 _UNREADY = "source_unready"
 
 IN_PROCESS = "here"
-"""The address of everything that DuckDB reads inside this process."""
+"""The address of all sources that DuckDB reads inside this process."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a data set lives, how to open it, its unit (None for a public one), and its file.
+    """Where a data set lives and how it is opened.
 
-    `consent` names the column that tells who agreed, where only those are to be seen; `columns`
-    those that files must have, found at `source`, and `layout` is how these are written.
-    `check_apart` refuses what has become the source of another data set since it was added. Where
-    there are `purposes`, only people are seen who stand in the `register` with a yes for the one
-    that a question names. `open_whole` opens it for its owner, where `open_table` cuts texts.
+    Parameters
+    ----------
+    address
+        The database, or `IN_PROCESS`. Only data sets of one address are joined.
+    open_table, open_whole
+        Open the data set for queries, long texts cut; and for its owner, texts as they are.
+    unit
+        The privacy unit; None for a public data set.
+    file, source, columns, layout
+        The file, if it is one; the address as configured; the columns that its files must have;
+        how these files are written.
+    consent
+        A column of truth values: only people are seen who agreed in all their rows.
+    check_apart
+        Refuses a source that has become that of another data set since it was added.
+    purposes, register
+        A query names one purpose and sees only people with a yes for it in the registry.
     """
 
     address: str
@@ -137,7 +148,7 @@ def address(source: str) -> str:
 
 
 def check_together(addresses: Mapping[str, object]) -> None:
-    """Refuse to bring data sets together, given where each lies, that do not lie together."""
+    """Refuse to join data sets of different databases, given the address of each."""
     if len(set(addresses.values())) > 1:
         raise QueryError(
             "join_not_allowed",
@@ -148,9 +159,9 @@ def check_together(addresses: Mapping[str, object]) -> None:
 
 @dataclass(eq=False)
 class _Opened:
-    """An open data set, the files it was read from, and who uses it.
+    """An open data set, the files it was read from, and the number of its users.
 
-    `shown` is what others' engines see of it, by the data set whose engine it is: it goes with it.
+    `shown` holds its views and copies in the engines of other data sets, by the host data set.
     """
 
     table: Table
@@ -173,7 +184,7 @@ class DataStore:
         self._checked_identities: dict[str, Identity] = {}
 
     def add(self, name: str, location: Location) -> None:
-        """Hold one more data set, or one that lies elsewhere from now on."""
+        """Add a data set, or replace the location of one."""
         with self._locks.setdefault(name, threading.RLock()):
             self._retire(name)
             self._checked_files.pop(name, None)
@@ -181,7 +192,7 @@ class DataStore:
             self._locations[name] = location
 
     def check(self, private: Sequence[str]) -> None:
-        """Refuse, before anything is planned further, what would have to travel."""
+        """Refuse, while planning, private data sets that lie in different databases."""
         check_together({name: self._locations[name].address for name in private})
 
     @property
@@ -190,7 +201,7 @@ class DataStore:
         return {name: location.address for name, location in self._locations.items()}
 
     def check_purpose(self, names: Sequence[str], purpose: str | None) -> None:
-        """Refuse to use people for what they cannot have agreed to."""
+        """Refuse a purpose to which the people of a data set were never asked to agree."""
         for name in names:
             allowed = self._locations[name].purposes
             if not allowed or purpose in allowed:
@@ -210,7 +221,7 @@ class DataStore:
             )
 
     def check_consent(self, names: Sequence[str]) -> None:
-        """Refuse data sets whose registry of consent cannot be gone by."""
+        """Refuse data sets whose consent registry is unreadable or may lack withdrawals."""
         for name in sorted(names):
             register = self._locations[name].register
             if register is not None:
@@ -237,6 +248,8 @@ class DataStore:
             else:
                 continue
             raise SourceError(
+                # Raised outside the handler: the cause, which may quote rows, is not even its
+                # context.
                 _UNREADY,
                 f"The data set {quoted(name)} cannot be read now ({failure.code}): its source is "
                 "gone, does not answer, or no longer has the columns of its schema in every file. "
@@ -253,17 +266,17 @@ class DataStore:
         purpose: str | None = None,
         versions: Versions = None,
     ) -> Iterator[dict[str, Dataset]]:
-        """All tables of one question in the engine of the first, private texts cut; some are lent.
+        """Open all tables of one query in the engine of the first, with private texts cut.
 
-        Of people who are asked for consent only those are seen who agree to the purpose, by the
-        newest `versions` of the registries, which are noted by population.
+        Tables of other engines are copied. Where people are asked for consent, only those are seen
+        who agree to the purpose; the registry versions are noted in `versions` by population.
         """
         with self._together(private, public, purpose, versions) as datasets:
             yield with_short_texts(datasets, private)
 
     @contextmanager
     def uncut(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
-        """A data set for its owner, texts as long as they are: read anew where copies have cut."""
+        """Open a data set for its owner with uncut texts; read again where the open copy cut them."""
         location, opening = self._locations[name], self._locations[name].open_whole
         store = DataStore({name: replace(location, open_table=opening)}) if opening else self
         try:
@@ -280,11 +293,15 @@ class DataStore:
         self.check_purpose(private, purpose)
         host, names = private[0], (*private, *public)
         with ExitStack() as locks:
+            # Locks in one order for all threads: two queries over the same data sets cannot wait
+            # for each other.
             for name in sorted(set(names)):
                 locks.enter_context(self._locks[name])
             used = [self._open(name) for name in names]
             datasets = {name: self._dataset_in(host, name) for name in names}
             for opened in used:
+                # Counted before the locks are released: whoever replaces the data set now leaves
+                # it to us to close.
                 opened.users += 1
         try:
             consenting = {
@@ -320,6 +337,8 @@ class DataStore:
         if location.in_files:
             assert location.source is not None
             files = files_of(location.source)
+            # Other size, time or inode: the file was replaced, and the open copy shows the old
+            # rows.
             if opened is not None and opened.files != files:
                 self._retire(name)
             if self._checked_files.get(name) != files:
@@ -338,6 +357,7 @@ class DataStore:
             return
         if opened is not None:
             try:
+                # A cheap query that reads no row: a lost connection shows here, before the charge.
                 check_columns(opened.table.engine, opened.table.schema, strict=False)
                 _check_shown(opened)
             except SfumatoError:
@@ -346,6 +366,7 @@ class DataStore:
 
     def _check_apart(self, name: str, identity: Identity) -> None:
         """Refuse a source that has become another's; what it was the last time needs no look."""
+        # The version changes whenever rows do; who owns the source does not.
         lasting = replace(identity, version=None)
         if self._checked_identities.get(name) != lasting:
             self._locations[name].check_apart(lasting)
@@ -436,6 +457,7 @@ def catalogue(config: Config, schemas: Mapping[str, Schema]) -> dict[str, Privat
         if isinstance(held, PrivateSet):
             entries[name] = PrivateRows(schemas[name], held.unit, held.population)
             continue
+        # A bound on a column that the schema lacks bounds nothing.
         for columns in held.bounds:
             for column in columns:
                 schemas[name].column(column)

@@ -1,7 +1,7 @@
 """The operator's log of failures, `failures.log` in a vault's folder.
 
-It says why a request or a charged question failed, in a text that may quote data. So its owner
-alone may read it, and nothing of it reaches the asker (F11).
+It holds the cause of failed requests and charged queries, in texts that may quote data. So only the
+owner of the folder may read it, and no part of it reaches the asker (F11).
 """
 
 from __future__ import annotations

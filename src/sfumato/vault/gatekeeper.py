@@ -1,10 +1,15 @@
-"""The gatekeeper: the one place where a private answer comes about, whatever method and door.
+"""The gatekeeper: it charges, computes and stores every private answer, for all methods and doors.
 
-The order is always the same: cost and size from public facts → the answer is within its limits and
-there is room to store it → room among heavy work → the data can be reached → charge, durable →
-receipt → data opened → entropy → read → noise → answer stored, durable → released. What an analyst
-sees once the charge is made is an answer or one fixed refusal, which never tells why. A charge that
-failed before entropy was drawn is used by whoever asks the same next; later it is lost.
+The order is always the same:
+
+1. cost and size of the answer, from public facts;
+2. limits of the answer, room to store it, room among heavy work, and the data can be reached;
+3. the charge, made durable in the ledger, which gives a receipt;
+4. the data sets are opened, the receipt gives entropy, rows are read, noise is added;
+5. the answer is stored, durable, and only then released.
+
+After the charge an analyst sees an answer or one fixed refusal, which gives no cause. A charge that
+failed before entropy was drawn pays for the next request of the same question; a later one is lost.
 Decisions `ledger-stores` and `charge-order`.
 """
 
@@ -57,7 +62,7 @@ _NO_ANSWER = ("answer_lost", "request_reused")
 
 @dataclass(frozen=True)
 class _Asked:
-    """One question on its way: what, by whom, what makes it the same, and how to get at data."""
+    """One request: the plan, the asker, the digest of the question, and how to open the data."""
 
     prepared: Plan
     asker: Asker
@@ -72,10 +77,15 @@ class _Asked:
 class Gatekeeper:
     """Charges, runs and stores prepared methods over one ledger.
 
-    Answers and failures leave at the next multiple of `tick_seconds` of the machine's clock;
-    nothing that runs longer than `deadline_seconds` is answered; 0 is no deadline, and None one for
-    questions alone. Why a request failed is told to `tell_operator` alone: the receipt's number,
-    and words that may quote data.
+    Parameters
+    ----------
+    tick_seconds
+        Answers and failures leave at the next multiple of it of the machine's clock; 0: at once.
+    deadline_seconds
+        What runs longer is not answered. 0 for no deadline; None for a deadline of queries only.
+    tell_operator
+        Receives the number of the receipt and the cause of a failure. The cause may quote data, so
+        the analyst never sees it.
     """
 
     ledger: Ledger
@@ -101,10 +111,18 @@ class Gatekeeper:
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
-        Whoever asks what is being answered waits for that answer. `check_data` refuses, before
-        anything is charged, what cannot be read; nothing that it tells may depend on rows. The
-        versions of `consent` that were read with the data stand beside the stored answer. What is
-        `taped` is not lost when its process is killed: it is begun again to the same end.
+        A second request for the same question waits for the first and gets its answer.
+
+        Parameters
+        ----------
+        check_data
+            Refuses data that cannot be read, before anything is charged. Its refusals must not
+            depend on rows.
+        consent
+            The versions of the consent registries that were read; stored beside the answer.
+        taped
+            A receipt's entropy is kept until the answer is stored, so that a request whose process
+            was killed can be begun again with the same noise.
         """
         body = self._body(prepared, asker)
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
@@ -144,6 +162,7 @@ class Gatekeeper:
 
     def check_affordable(self, charges: Sequence[Charged], asker: Asker) -> None:
         """Refuse charges that an owner's budgets could not pay together; nothing is charged."""
+        # Each account that pays has to hold all charges together.
         account = self._short(charges, (*asker.shared, *asker.own))
         if account is not None:
             raise BudgetError(
@@ -159,14 +178,19 @@ class Gatekeeper:
         Another asker may still come first.
         """
         body, charged = self._body(prepared, asker), prepared.charged
+        # An answer that is free is never refused for want of budget or room.
         if self._free(asker, body, request_id) is not None:
             return
         self.limits.check_stored(prepared, asker, self.ledger)
         is_there = self._hinted(asker.principal, body, own=False) is not None
+        # The people are charged once for an answer; a second principal pays from its own account
+        # alone.
         payers = asker.own if is_there else (*asker.shared, *asker.own)
         account = self._short([charged], payers)
         if account is not None:
             refusal = exhausted(account, charged, own=account.name in payers)
+            # With an account of their own askers hear nothing about the shared one: what others
+            # have spent of it is not theirs to know.
             raise self._exhausted(charged, asker) if asker.own else refusal
 
     def check_stored(self, prepared: Plan, asker: Asker) -> None:
@@ -196,7 +220,7 @@ class Gatekeeper:
         try:
             answer_or_id = self._lookup(asker.principal, request_id, body)
         except LedgerError as error:
-            if error.code != "answer_lost":  # it may be on its way
+            if error.code != "answer_lost":  # without an answer yet, it may be on its way
                 raise
             return None
         if isinstance(answer_or_id, bytes):
@@ -211,6 +235,7 @@ class Gatekeeper:
         key = flight.key
         if key is None:
             return
+        # The last holder of this flight may have stored the answer and died before it noted that.
         stored, _ = self._looked_up(key, asked.body)
         receipt = None
         if stored is None:
@@ -218,6 +243,7 @@ class Gatekeeper:
                 flight, asked.prepared.charged, accounts=asked.asker.shared, body_digest=asked.body
             )
         if receipt is not None:
+            # Checked anew: the data may have gone since the charge was made.
             self._check(asked)
             stored = self._run(asked, receipt)
             self.ledger.store(receipt, stored, consent=asked.consent)
@@ -259,6 +285,8 @@ class Gatekeeper:
         A stored answer is found by this digest, so the keys and values of `parameters` stay as they
         are from version to version.
         """
+        # Whatever changes the answer is in here: the same people under another purpose, or a new
+        # snapshot of the data, are another question with noise of its own.
         asked = {
             "method": prepared.name,
             "parameters": prepared.parameters,
@@ -277,9 +305,12 @@ class Gatekeeper:
         stored = self._hinted(principal, body, own=True)
         if stored is not None:
             return stored
+        # The caller's own id: a request that is sent again finds its charge and pays no second.
         if request_id is not None:
             return request_id
         for number in count(1):  # what was charged and failed is lost: the next attempt pays
+            # The id follows from the question, so that two processes that ask the same charge
+            # under one id and the ledger lets only one of them through.
             attempt = f"{body[:40]}-{number}"
             stored, usable = self._looked_up((principal, attempt), body)
             if usable:
@@ -288,6 +319,8 @@ class Gatekeeper:
 
     def _hinted(self, principal: str, body: str, *, own: bool) -> bytes | None:
         """The answer that the principal, or else that another one, has paid for."""
+        # The index is a hint and may lie: an answer counts only as the ledger confirms it under
+        # this digest.
         for key in self.answered.requests_of(body):
             if (key[0] == principal) is own:
                 stored, _ = self._looked_up(key, body)
@@ -333,6 +366,8 @@ class Gatekeeper:
                 flight=flight,
             )
         except BudgetError as refusal:
+            # The ledger names the account that is short; that would tell askers of accounts beside
+            # their own.
             refused = self._exhausted(charged, asker) if asker.own else refusal
         raise refused from None
 
@@ -355,6 +390,8 @@ class Gatekeeper:
 
     def _run(self, asked: _Asked, receipt: Receipt) -> bytes:
         """Read and add noise. Whatever goes wrong from here on is one and the same to see."""
+        # Filled by the worker, read by the deadline: what is to be cancelled is known only once it
+        # is open.
         engines: list[Engine] = []
 
         def work() -> Release:
@@ -388,6 +425,8 @@ class Gatekeeper:
         """
         release = from_bytes(stored)
         number = release.receipt or ""
+        # Read now and not stored: a balance in a stored answer would be out of date, and another
+        # asker's.
         remaining, balance = remaining_budget(self.ledger, asker.own or asker.shared)
         promised = release.guarantee.parameters
         return Answer(
@@ -410,6 +449,8 @@ class Gatekeeper:
             yield
         finally:
             if self.tick_seconds > 0:
+                # Also after a refusal: the time of a failure may depend on rows as much as that of
+                # an answer.
                 time.sleep(self.tick_seconds - time.monotonic() % self.tick_seconds)
 
 

@@ -191,7 +191,7 @@ class Arrival:
         if isinstance(people, pa.ChunkedArray):
             people = people.combine_chunks()
         coded = people.dictionary_encode()
-        # NaN is no value of its own: two rows of NaN would pass for one person, or for two.
+        # NaN differs from itself: whose person is NaN is nobody's row, as whose person is missing.
         names = [None if name != name else name for name in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy()
         nobody = [-1, *(code for code, name in enumerate(names) if name is None)]
@@ -214,8 +214,8 @@ class Arrival:
         codes, cells = self.rows
         is_counted = _turns(codes) < allowance[codes]
         rows_of_people = np.bincount(codes[is_counted], minlength=len(self.people))
-        # A row outside every declared cell is used up too: whether it is may not show by what is
-        # left later.
+        # A row outside every declared cell is used up too, so that what is left to a person does
+        # not depend on the cells of the rows.
         after = used + (rows_of_people if days is None else rows_of_people > 0)
         counts = np.bincount(cells[is_counted & (cells >= 0)], minlength=len(self.counts))
         return counts.astype(np.int64), after.astype(np.int64)

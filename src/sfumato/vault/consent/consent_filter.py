@@ -1,4 +1,4 @@
-"""The filter that leaves out people without consent, and the form in which people are stored.
+"""The consent filter: queries see only people who agreed; and how people are written in the log.
 
 The engine gets the list of people who agreed once (the base). Every query then adds the people who
 have changed since, even if there are none. So a query sees the newest consent, and its running time
@@ -96,6 +96,7 @@ def fault_of(person: str, kind: Kind) -> str | None:
 
 def written(person: object, kind: Kind) -> str:
     """A person in the form that the registry stores: a text."""
+    # In Python True is an integer; as a person it is a mistake.
     if isinstance(person, int) and not isinstance(person, bool):
         person = str(person)
     fault = fault_of(person, kind) if isinstance(person, str) else "it must be a text or a number"
@@ -248,6 +249,7 @@ class Lending:
                 yield Agreed(_since(base.people, lent), kind, changes.position.seq)
         finally:
             with self._lock:
+                # A base that was replaced while this query ran is dropped by its last user.
                 base.users -= 1
                 base.close_if_unused()
 
@@ -255,6 +257,8 @@ class Lending:
         """The base and all changes since; a new base if there is none or changes are too many."""
         base = self._bases.get(consenting.key)
         standing = consenting.standing(None if base is None else base.position)
+        # Complete: the log no longer holds the position of the base, as after an acknowledged
+        # loss.
         if base is None or standing.is_complete or len(standing.people) > base.most:
             if not standing.is_complete:
                 standing = consenting.standing(None)
@@ -291,4 +295,6 @@ def _since(people: exp.Table, changed: exp.Table) -> exp.Query:
     )
     stayed = before_and_after.where(exp.Is(this=changed_person, expression=exp.null()))
     came = exp.select(column(_PERSON)).from_(changed.copy()).where(column(_AGREED))
+    # UNION ALL: a person is in the base or among those who came, never in both, so nothing is
+    # sorted.
     return exp.union(stayed, came, distinct=False)

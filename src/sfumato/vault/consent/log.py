@@ -107,6 +107,7 @@ standing = _table(
     Column("agreed", Integer, nullable=False),
     Column("time", Name, nullable=False),
     Column("seq", Int64, nullable=False),
+    # For `CHANGED`: every query asks who changed since the base, which must not scan everybody.
     Index("sfumato_consent_newest", "population", "purpose", "seq"),
     rowid=False,
 )
@@ -138,6 +139,8 @@ _known = and_(
     standing.c.purpose == arriving.c.purpose,
     standing.c.person == arriving.c.person,
 )
+# Only answers that came with a time of their own can be older than what stands; an undated one is
+# new by definition.
 _newer_no = and_(arriving.c.agreed == 1, arriving.c.dated == 1, standing.c.time > arriving.c.time)
 _differs = or_(standing.c.agreed.is_(None), standing.c.agreed != arriving.c.agreed)
 _arriving_and_standing = arriving.outerjoin(standing, _known)
@@ -372,6 +375,8 @@ class ConsentLog:
         with self._head.lock(), self._transaction() as connection:
             self._dialect.lock_creation(connection)
             if not self._stands(connection):
+                # Tables, triggers and the first entry in one transaction: a crash leaves all of it
+                # or nothing.
                 metadata.create_all(connection, checkfirst=False)
                 for statement in protections(self._engine.dialect.name):
                     connection.exec_driver_sql(statement)
@@ -399,6 +404,8 @@ class ConsentLog:
         parameters = {"of_population": population, "of_purpose": purpose}
         with self._reading() as connection:
             position = _position(connection)
+            # A base from before a rollback is of another history: changes since it would mean
+            # nothing.
             if since is None or not _follows(connection, since):
                 people = list(connection.scalars(AGREED, parameters))
                 return ConsentStanding(position, people, [True] * len(people), is_complete=True)
@@ -413,6 +420,8 @@ class ConsentLog:
         """Record changes, all or none; answers that are the same as before add nothing."""
         if not changed_answers:
             return Recorded(self.check().seq, 0, 0)
+        # Compared inside the database under the writer's lock: two imports at once cannot both
+        # count a change that only the first of them made.
         with self._writing() as connection:
             arriving.create(connection, checkfirst=False)
             self._fill(connection, changed_answers)
@@ -423,6 +432,8 @@ class ConsentLog:
             connection.execute(ADD_CHANGES, {**parameters, **new})
             changed = connection.scalar(COUNT_CHANGES, new) or 0
             arriving.drop(connection, checkfirst=False)
+            # No entry without a change: the version would move, and stored bases with it, for
+            # nothing.
             if not changed:
                 return Recorded(before.seq, 0, older)
             entry = {"kind": "changes", "population": population}
@@ -483,6 +494,8 @@ class ConsentLog:
                 body = json.loads(entry.body)
                 digest, number = _digest(connection, entry.seq)
                 bound = body.get("digest", digest), body.get("changes", number)
+                # Chain, number and digest of the changes: an entry that was altered, moved or
+                # emptied shows in one.
                 if (
                     link(previous, entry.body) != entry.hash
                     or body["seq"] != entry.seq
@@ -510,6 +523,7 @@ class ConsentLog:
         """Add the entry that binds its changes to the chain, and update `standing`."""
         seq = before.seq + 1
         digest, number = _digest(connection, seq)
+        # Canonical JSON: the same facts are the same bytes, which the hash of the entry covers.
         body = canonical(
             {**facts, "changes": number, "digest": digest, "operator": operator, "seq": seq,
              "time": current_time()}
@@ -579,6 +593,7 @@ class ConsentLog:
 
     def check_process(self) -> None:
         """Refuse to share connections with the process that this one was forked from."""
+        # Two processes on one connection would mix their statements and answers.
         if self._process != this_process():
             raise LedgerError(
                 "object_not_shareable",
@@ -614,6 +629,7 @@ def _position(connection: Connection) -> Position:
 
 def _follows(connection: Connection, outside: Position | None) -> bool:
     """Whether a position is part of the log; then so is everything before it."""
+    # No head, but entries: whoever removed the head may have put an old database in place.
     if outside is None:
         return False
     entry = connection.execute(ONE_ENTRY, {"of_seq": outside.seq}).first()

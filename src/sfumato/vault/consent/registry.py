@@ -72,6 +72,7 @@ _LONGEST_LINE = 100_000
 def read_changes(path: Path, purposes: Sequence[str], kind: Kind) -> list[ConsentChange]:
     """Read a CSV file with the columns `person,purpose,agreed[,time]` in UTF-8."""
     try:
+        # Excel begins a file with a byte order mark, which would be part of the first title.
         with path.open(encoding="utf-8-sig", newline="") as stream:
             head = stream.readline(_LONGEST_LINE)
             titles = _titles(path, head)
@@ -147,6 +148,7 @@ def _read_change(
     if not cells:
         return f"it must have {len(COLUMNS) - 1} values, or {len(COLUMNS)} with a time"
     person, purpose, answer, *times = cells
+    # Faults never quote the person: error texts end up in logs and on screens.
     if fault := fault_of(person, kind):
         return fault
     if purpose not in purposes:
@@ -347,6 +349,7 @@ class AnyRegistry(Shown, ABC):
         stated_time, today = None, current_time()
         if time is not None:
             stated_time = moment(arguments.text(time, "time"))
+            # A time to come would outrank every withdrawal until then.
             if stated_time is None or stated_time > today:
                 raise ParameterError(
                     "time_malformed",
@@ -398,6 +401,8 @@ class Consents:
     @property
     def log(self) -> ConsentLog:
         """The log; a new empty one where there is none, in which nobody has agreed."""
+        # Requests of a server open it in several threads at once; a second log would be closed by
+        # nobody.
         with self._lock:
             if self._log is None:
                 self._log = open_log(self.config)
@@ -419,6 +424,7 @@ class Consents:
         population = arguments.maybe_text(name, "name")
         held = self.config.datasets.get(population) if population is not None else None
         if isinstance(held, PrivateSet) and held.purposes:
+            # A data set may stand for its population: people give consent, not tables.
             population = held.population
         if population is None and len(known) == 1:
             [population] = known

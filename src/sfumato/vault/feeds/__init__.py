@@ -1,1 +1,1 @@
-"""Feeds: standing questions, answered once for every period on the rows of that period."""
+"""Feeds: standing publications, renewed once for every period with the rows of that period."""

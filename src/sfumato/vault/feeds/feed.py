@@ -1,8 +1,8 @@
-"""A feed: its request, periods, price and readers; its items as JSON, Atom, JSON Feed and CSV.
+"""A feed: its request, periods, cost and readers; its items as JSON, Atom, JSON Feed and CSV.
 
 Periods are days, weeks, months or years, one after the other. They follow from public facts alone;
-a declared column of dates decides which rows belong to one. A period is over when the later of the
-clock and of the ledger's last entry says so.
+a declared column of dates decides which rows belong to a period. A period is over by the clock, or
+by the time of the ledger's last entry if that is later.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Period:
 
 
 def periods(every: str, begins: date, ends: date, *, cut: bool = False) -> tuple[Period, ...]:
-    """All periods from one day to another; the first and last may be cut short by them.
+    """List all periods from one day to another; the first and last may be shorter than the others.
 
-    More than can be are refused, or else `cut` off.
+    More than `MOST_PERIODS` are refused, or left out with `cut`.
     """
     if begins > ends:
         raise ParameterError(
@@ -100,11 +100,8 @@ def _cut(every: str, begins: date, ends: date) -> Iterator[tuple[str, date, date
 
 
 def _period(every: str, low: date) -> tuple[str, date]:
-    """The name and the last day of the period that a day belongs to.
-
-    Years have four digits, which strftime's %Y does not give to those below 1000: names sort by
-    time.
-    """
+    """The name and the last day of the period that a day belongs to."""
+    # Names sort by time, so years have four digits; strftime's %Y gives fewer to those below 1000.
     if every == "day":
         return low.isoformat(), low
     if every == "week":
@@ -139,14 +136,14 @@ def _later(day: date, days: int) -> date:
 
 
 NEVER = "never"
-"""In the place of the last day: a continual feed that has none."""
+"""Given instead of the last day: a continual feed without end."""
 CONTINUAL = "continual"
-"""The family of a feed whose periods all tell the rows from its beginning on."""
+"""The family of a feed that counts, after each period, all rows from its beginning on."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Feed(Shown):
-    """A standing question as it was decided. Nothing of it depends on a row."""
+    """A feed as the owner decided it. Nothing in it depends on a row."""
 
     name: str
     family: str
@@ -156,58 +153,60 @@ class Feed(Shown):
     begins: date
     ends: date
     delay: int = 0
-    """For how many days after a period's end late rows are waited for."""
+    """Days after a period's end in which late rows may still arrive."""
     asked: Mapping[str, Any] = field(default_factory=dict)
     cost: Mapping[str, str]
-    """What each period costs, or of a continual one the whole."""
+    """The cost of each period; of a continual feed, the cost of all periods together."""
     principal: str
+    """The principal that pays and reads."""
     purpose: str | None = None
     to: tuple[str, ...] = ()
-    """To whom it is open, besides whom it is made for."""
+    """Further readers: principals by name, or "public"."""
     stopped: datetime | None = None
     is_unending: bool = False
     """Whether it was decided without a last day."""
 
     @cached_property
     def periods(self) -> tuple[Period, ...]:
-        """All that it will ever tell of, in order."""
+        """All periods of the feed, in order."""
         return periods(self.every, self.begins, self.ends, cut=self.is_unending)
 
     @property
     def span(self) -> str:
-        """From when to when it tells, in words."""
+        """The first and last day, in words."""
         if self.is_unending:
             return f"from {self.begins} on, without end"
         return f"from {self.begins} to {self.ends}"
 
     @property
     def is_continual(self) -> bool:
-        """Whether each period tells all rows from the beginning on, for one price."""
+        """Whether each period counts all rows from the beginning on, for one price."""
         return self.family == CONTINUAL
 
     @property
     def whole_cost(self) -> dict[str, str]:
-        """What all periods cost together, at most: its whole budget, known ahead."""
+        """The cost of all periods together, known ahead from public facts."""
         times = 1 if self.is_continual else len(self.periods)
         return {name: str(times * Fraction(amount)) for name, amount in self.cost.items()}
 
     @property
     def price_in_words(self) -> str:
-        """What each period costs, or of a continual one the whole."""
+        """The cost of each period, or of all periods of a continual feed, in words."""
         return amounts_in_words(self.cost)
 
     @property
     def whole_in_words(self) -> str:
-        """What all periods cost together."""
+        """The cost of all periods together, in words."""
         return amounts_in_words(self.whole_cost)
 
     def request_id(self, period: Period | None = None) -> str:
-        """Under which a period is charged and answered, once."""
+        """The request id under which a period is charged and answered, once."""
         return f"feed/{self.name}" + ("" if period is None else f"/{period.name}")
 
     def due(self, moment: datetime) -> tuple[Period, ...]:
         """The periods that were over at a moment, and before it was stopped."""
         end = moment if self.stopped is None else min(moment, self.stopped)
+        # A period whose last day is today is not over: rows of today may still arrive.
         latest = end.date() - timedelta(days=self.delay)
         return tuple(period for period in self.periods if period.high < latest)
 
@@ -274,7 +273,7 @@ class Feed(Shown):
             grouping += f", of at most {asked['changes']} changes" if "changes" in asked else ""
         if window is None:
             return f"rows of {self.dataset} up to the end of each {self.every}{grouping}"
-        if asked.get("method") == "w-event":  # whose window is what is hidden, not what is told
+        if asked.get("method") == "w-event":  # its window is what is hidden, not what is counted
             rows = f"rows of {self.dataset} in each {self.every}{grouping}"
             return f"{rows}, any {window} hidden together"
         return f"rows of {self.dataset} in the last {window} of each {self.every}{grouping}"
@@ -294,7 +293,7 @@ class Feed(Shown):
 
 @dataclass(frozen=True, repr=False)
 class FeedItem(Shown):
-    """What a feed told of one period."""
+    """The item of one period: its table, its errors and its guarantee."""
 
     period: Period
     made: datetime
@@ -395,13 +394,14 @@ def json_feed(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
 
 
 def csv(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
-    """All periods in one table: whose rows say their period, with how far each figure is off."""
+    """All periods in one table: each row names its period, and each figure has its errors."""
     del feed, home
     tables = [_table(item) for item in items]
     table = _period_columns(None, 0)
     if tables:
         table = pa.concat_tables(tables, promote_options="permissive")
-    # Who asks also names the columns, and others open the file.
+    # The asker names the columns, and others open the file: a name that a spreadsheet would run as
+    # a formula is guarded.
     table = table.rename_columns(guarded_names(table.column_names))
     written = io.BytesIO()
     format_of(_CSV)(table.to_reader(), written, USUAL)
@@ -421,7 +421,7 @@ _NEWEST = 100
 def written(
     feed: Feed, items: Sequence[FeedItem], ending: str, home: str = ""
 ) -> tuple[str, bytes]:
-    """Write a feed as the file that an ending names: its media type and content.
+    """Write a feed as the file that an ending names; return its media type and content.
 
     A CSV has all periods, the others only the newest 100.
     """
@@ -462,12 +462,14 @@ def _began(feed: Feed) -> str:
 
 
 def _entry_id(feed: Feed, home: str, item: FeedItem | None = None) -> str:
+    # A name-based UUID (version 5): the same entry has the same id at each fetch, so readers show
+    # it once.
     suffix = "" if item is None else f"/{item.period.name}"
     return f"urn:uuid:{uuid5(NAMESPACE_URL, f'{home}/{feed.name}{suffix}')}"
 
 
 def _content(item: FeedItem) -> str:
-    """A period in words: its rows, how far they are off, and what is promised."""
+    """An item as text: its rows, their standard deviations and the guarantee."""
     rows = [
         ", ".join(f"{name} {'-' if value is None else value}" for name, value in row.items())
         for row in item.table.to_pylist()

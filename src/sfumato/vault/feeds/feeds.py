@@ -1,8 +1,8 @@
-"""The feeds of a vault: decided by its owner, answered when periods are over, read by others.
+"""The feeds of a vault: add, list, read, stop and share them; a worker answers their periods.
 
-The decision is a record of the ledger; the ledger's answer under a period's request id shows that
-the period was answered. So nothing else keeps count, and no clock decides anything twice. Decisions
-`charge-order` and `feeds`.
+The owner's decision is a record of the ledger, and the ledger's answer under a period's request id
+shows that the period was answered. There is no other count of periods that could contradict the
+ledger, and a clock that is set back answers no period twice. Decisions `charge-order` and `feeds`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _POLL_SECONDS = 5.0
 
 
 class FeedWorker:
-    """Does what is due, again and again; what goes wrong is told to the operator."""
+    """A thread that answers due periods again and again and reports failures to the operator."""
 
     def __init__(self, work: Callable[[], int], tell_operator: Callable[[str], None]) -> None:
         self._work, self._tell = work, tell_operator
@@ -54,19 +54,14 @@ class FeedWorker:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Take up no more, and wait so long for what is being done."""
+        """Begin no further period, and wait at most `seconds` for the one in work."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(seconds)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it is to take up no more."""
-        return self._stopping.is_set()
-
     def wake(self) -> None:
-        """Look now rather than at the next turn."""
+        """Look for due periods now and not only after the pause."""
         self._wake.set()
 
     def _serve(self) -> None:
@@ -87,7 +82,7 @@ TOPIC = "feed"
 
 
 class FeedRegistry:
-    """Standing questions of a vault. A principal sees their own and what was opened to them."""
+    """The feeds of a vault. A principal sees their own and those that were opened to them."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault, self._answering = vault, Answering(vault)
@@ -109,17 +104,42 @@ class FeedRegistry:
         to: Sequence[str] | str = (),
         **asked: object,
     ) -> Feed:
-        """Say what `add`, told the same, would have answered and what all of it costs; free.
+        """Plan a feed: return what `add` would add with the same arguments, with its cost. Free.
 
-        Either `sql`, or a `family` ("publish", "synthesize", "above") of a `dataset` with what its
-        method takes, or family "continual": the rows from the beginning on, told after each period
-        for one price, by a `method` (auto, tree, honaker, root, ...), in the last `window` periods
-        alone, of each person in at most so many `days`, for each value of the column `by`; such a
-        one may have "never" for `ends`. Rows belong to the period that their `column` of dates
-        says; `every` is day, week, month, quarter, year or days such as "10d"; it `begins` and
-        `ends` with what is declared of the column unless told otherwise. A period is answered once
-        it is over and `delay` days have passed. `epsilon` or `rho` is the price of each period, of
-        a continual one that of all. `to` are principals who may read it, or "public".
+        Parameters
+        ----------
+        sql
+            The query of each period; or give `family` and `dataset`.
+        column
+            A column of dates with declared bounds: it decides the period of a row.
+        every
+            day, week, month, quarter, year, or days such as "10d".
+        family, dataset
+            "publish", "synthesize" or "above" with the options of its method; or "continual", which
+            counts after each period the rows from the beginning on, for one price. Its options are
+            `method` (auto, tree, honaker, root, ...), `window` (the last periods alone), `days` (of
+            each person in at most so many) and `by` (for each value of a column).
+        begins, ends
+            The first and last day, by default the declared bounds of the column. A continual feed
+            may have "never" for `ends`.
+        delay
+            Days after a period's end before it is answered, 0 to 3660.
+        principal, purpose
+            Who pays and reads; the purpose to which people agreed.
+        to
+            Principals who may read it, or "public".
+        **asked
+            `epsilon` or `rho`: the price of each period, of a continual feed that of all; options.
+
+        Returns
+        -------
+        Feed
+            The feed with its periods and cost.
+
+        Raises
+        ------
+        ParameterError
+            For options, days or columns that do not fit.
         """
         check_written(arguments.text(name, "name"), "A feed")
         kind, plain = _asked(sql, family, dataset, asked)
@@ -151,13 +171,17 @@ class FeedRegistry:
         operator: str,
         **options: Any,
     ) -> Feed:
-        """Have a question answered for every period, on the rows of that period, from now on.
+        """Add a feed. It takes what `plan` takes; periods that are over already are answered too.
 
-        It is told what `plan` takes. Periods that are over already are caught up with.
-        Refused where the budget could not pay for all periods now.
+        Raises
+        ------
+        BudgetError
+            `budget_exhausted` if the budgets could not pay for all periods now.
         """
         feed = self.plan(name, sql, **options)
         prepared = self._answering.prepared(feed)
+        # A feed that would stop halfway for want of budget is refused now, though nothing is
+        # reserved.
         times = 1 if feed.is_continual else len(feed.periods)
         self._answering.check_affordable(feed, prepared, [prepared.charged] * times)
 
@@ -203,7 +227,7 @@ class FeedRegistry:
     def read(
         self, name: str, *, principal: str | None = None, limit: int | None = None
     ) -> Sequence[FeedItem]:
-        """What a feed told of each period, in order; the newest `limit` of them."""
+        """The items of a feed in order of time; the newest `limit` of them."""
         most = None if limit is None else arguments.whole(limit, "limit")
         if most is not None and most < 1:
             raise ParameterError(
@@ -215,7 +239,7 @@ class FeedRegistry:
         return self._answering.read(self.get(name, principal=principal), most)
 
     def state(self, feed: Feed) -> dict[str, Any]:
-        """How many periods are over, answered or lost, and what it waits for."""
+        """How many periods are over, answered or lost, and the last failure."""
         return self._answering.state(feed)
 
     def expected(self, feed: Feed) -> dict[str, float] | None:
@@ -223,7 +247,7 @@ class FeedRegistry:
         return self._answering.expected(feed)
 
     def described(self, feed: Feed, *, principal: str | None = None) -> dict[str, Any]:
-        """A feed as a principal is told of it: others than the owner not who pays and reads."""
+        """A feed as JSON for one principal; only the owner sees who pays and who reads."""
         person = self._vault.principal_registry.admitted(asking(principal))
         summary = {**feed.to_json(), "whole_cost": feed.whole_cost, **self.state(feed)}
         if not person.is_owner:
@@ -236,13 +260,13 @@ class FeedRegistry:
         return summary
 
     def stop(self, name: str, *, operator: str) -> Feed:
-        """Answer no period that ends from now on; what was told stays told."""
+        """Answer no period that ends from now on; items of earlier periods stay."""
         return self._changed(
             name, operator, lambda feed, moment: replace(feed, stopped=feed.stopped or moment)
         )
 
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str) -> Feed:
-        """Let others read a feed from now on: principals by name, or "public"; nobody else."""
+        """Set the readers of a feed: principals by name, or "public"; others lose access."""
         readers = self._readers(to)
         return self._changed(name, operator, lambda feed, _: replace(feed, to=readers))
 
@@ -253,7 +277,7 @@ class FeedRegistry:
         return public_principal(vault.principal_registry.list(), vault.ledger.decided().time)
 
     def work(self) -> int:
-        """Answer every period that is over and not answered yet; say how many those were."""
+        """Answer every period that is over and not answered yet; return their number."""
         return sum(self._answering.catch_up(feed) for feed in self.list())
 
     @cached_property
@@ -266,12 +290,13 @@ class FeedRegistry:
         self._worker.start()
 
     def stop_working(self, seconds: float = 30) -> None:
-        """Take up no more periods, and wait so long for the one that is being answered."""
+        """Begin no further period, and wait at most `seconds` for the one in work."""
+        # A worker that was never needed is not made in order to stop it.
         if "_worker" in self.__dict__:
             self._worker.stop(seconds)
 
     def close(self) -> None:
-        """Work no more, and let go of what streams remember."""
+        """Stop the worker and close the store of streams."""
         self.stop_working()
         self._answering.close()
 
@@ -279,6 +304,8 @@ class FeedRegistry:
         self.get(name)
 
         def decide(book: BookState) -> Amendment:
+            # Decided on the record as it stands under the ledger's lock: a change beside this one
+            # is not undone.
             feed = change(Feed.from_json(book.of(TOPIC)[name]), book.time.replace(microsecond=0))
             return Amendment(records={(TOPIC, name): feed.to_json()})
 

@@ -1,12 +1,13 @@
-"""Answering the periods of a feed: each once, in order, under its own request id.
+"""Answer the periods of a feed: each once, in order, under its own request id.
 
-Work that a killed process left is taken up where it stopped (decision `charge-order`); what is lost
-for good, such as with a host that does not come back, is noted as lost and never charged again.
+A period that a killed process left is continued where it stopped (decision `charge-order`). A
+period that is lost for good, as with a host that does not come back, is noted and never charged
+again.
 
-A continual feed is charged once and stepped once a period, in order. A step that stands in the
-ledger is never done again. The state of its stream may be one step ahead of the ledger, where a
-process was killed between the two; then the ledger is given what the state says. How often each
-person counted is kept too, whatever becomes of the table. Decision `stream-state`.
+A continual feed is charged once and stepped once a period, in order. A step that the ledger records
+is never repeated. If a process was killed between the two writes, the stream's state is one step
+ahead of the ledger; then the ledger gets the figures of that state. How often each person counted
+is stored too, also of people who are erased from the table. Decision `stream-state`.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ class PeriodRows:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Which rows those are, for whoever reads what was asked of them."""
+        """The feed, column and days as the release's provenance records them."""
         return {"name": self.feed.name, "by": self.feed.column, **self.period.to_json()}
 
     def gave(self, release: Release) -> bool:
-        """Whether a release is what was answered of these rows.
+        """Whether a release was computed from these rows, by its own provenance.
 
-        It says so itself: what is declared may have changed since, and who paid may be gone.
+        Declarations may have changed since, and the principal who paid may be gone.
         """
         return release.provenance.parameters.get("feed") == self.record
 
@@ -110,7 +111,7 @@ class _PeriodPlan(Plan):
 
     @property
     def event(self) -> Event:
-        """What it costs: no less than it would of all rows."""
+        """The cost: that of the method on all rows."""
         return self.plan.event
 
     @property
@@ -146,17 +147,17 @@ BY = "feed worker"
 
 @dataclass
 class StreamFeeds:
-    """The streams of one vault's feeds."""
+    """The streams behind the continual feeds of one vault."""
 
     vault: Vault
 
     @cached_property
     def store(self) -> StepStore:
-        """What they remember."""
+        """The database of their states."""
         return StepStore(self.vault.config)
 
     def close(self) -> None:
-        """Let go of what they remember."""
+        """Close the database of states."""
         if "store" in self.__dict__:
             self.store.close()
 
@@ -178,14 +179,17 @@ class StreamFeeds:
         return replace(stream, asked=tuple(span.items()))
 
     def answer(self, feed: Feed, period: Period, plan: StreamPlan, asker_of: AskerOf) -> None:
-        """Tell one period, unless it is told."""
+        """Step the stream for one period, unless the ledger records that step."""
         session, ledger = self.vault.session, self.vault.ledger
         begun = session.answer(plan, asker_of, request_id=feed.request_id(), subset=plan)
         stream, key = begun.entry, (STEPS, f"{feed.name}/{period.name}")
+        # The charge, and with it the state before the first step, is found in the ledger each
+        # time.
         reached = self.store.reached(stream)
         if reached is None:
             state = json.loads(begun.table.column("state")[0].as_py())
             reached = Reached(0, state, {})
+        # In order: a period that was skipped would leave its rows out of every later count.
         if reached.step == period.number - 1:
             cells = StreamCells(plan.by, plan.values)
             days = period.low, period.high
@@ -194,6 +198,8 @@ class StreamFeeds:
         made_at = ledger.decided().time.isoformat(timespec="seconds")
 
         def once(book: BookState) -> Amendment:
+            # Another host recorded the step meanwhile, with the same figures, since both read one
+            # state.
             if key[1] in book.of(STEPS):
                 return Amendment()
             if reached.step != period.number:
@@ -208,6 +214,7 @@ class StreamFeeds:
         """Draw and settle a step that was begun; where somebody else did, what they came to."""
         if step is None:
             return self.store.reached(stream)
+        # Words come from the stored tape, so that a second run of the step draws the same noise.
         tape = self.store.tape(stream, step.step)
         state, figures = plan.method.step(before.state, step.counts, tape)
         consent = {"consent": dict(step.consent)} if step.consent else {}
@@ -256,7 +263,7 @@ class StreamFeeds:
 
 @dataclass(frozen=True)
 class StreamCells:
-    """The declared values of a column, each of which is counted by itself; or one for all rows."""
+    """The declared values of a column, each with a count of its own; or one cell for all rows."""
 
     by: str | None = None
     values: tuple[Any, ...] = ()
@@ -267,7 +274,7 @@ class StreamCells:
         return max(1, len(self.values))
 
     def positions(self, cell_values: pa.ChunkedArray) -> IntArray:
-        """By row the place of its value; -1 where it is none of them."""
+        """The index of each row's value; -1 for a value that is not declared."""
         positions = {value: at for at, value in enumerate(self.values)}
         return np.array(
             [positions.get(value, -1) for value in cell_values.to_pylist()], dtype=np.int64
@@ -277,7 +284,7 @@ class StreamCells:
 def arrived(
     data: Dataset, of: str, days: tuple[date, date], unit: Unit, cells: StreamCells
 ) -> Arrival:
-    """The rows of a data set between two days, of each person no more than can count."""
+    """Read the rows of a data set between two days, of each person no more than can count."""
     low, high = days
     if unit.column is None:
         rows_found = data.engine.run(count_cells(data.table, of, low, high, cells.by))
@@ -295,17 +302,17 @@ def arrived(
         return Arrival.of_people(
             people.take(pa.array(rows_of)), np.zeros(len(rows_of), np.int64), 1
         )
+    # Rows in the order in which they count, so that a person's first rows are the same at every
+    # run.
     turns = np.argsort(numbers, kind="stable")
     where = cells.positions(rows_found.column(1))[turns]
     return Arrival.of_people(people.take(pa.array(turns)), where, cells.count)
 
 
 def _as_spelled(data: Dataset, person: str) -> exp.Expr:
-    """The column of people, where two spellings are two people whatever a collation says.
-
-    A database that takes them for one would name either of the two, now this and now that, and so
-    give one person two shares.
-    """
+    """The column of people, where two spellings are two people whatever a collation says."""
+    # A database that takes two spellings for one person would return now one and now the other,
+    # and so give the person two shares.
     person_column = column(person)
     if data.schema.column(person).kind is not Kind.TEXT:
         return person_column
@@ -313,14 +320,14 @@ def _as_spelled(data: Dataset, person: str) -> exp.Expr:
 
 
 NOTES, LEASES = "feed-note", "feed-lease"
-"""The records that say what went wrong, and who works."""
+"""The topics of ledger records about failures, and about the host that works on a feed."""
 _LOST = {"answer_lost", "request_reused"}
-"""Refusals after which a period can never be answered: it was charged, and its noise is gone."""
+"""Refusals after which a period can never be answered: it was charged, and its noise is lost."""
 _LEASE = timedelta(seconds=60)
 
 
 class Answering:
-    """What is asked for the feeds of one vault, and what was answered."""
+    """Plans and answers the periods of all feeds of one vault."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault, self._streams = vault, StreamFeeds(vault)
@@ -328,7 +335,7 @@ class Answering:
         """Of answered requests, by their ids and charges, whether they are the feed's own."""
 
     def placed(self, feed: Feed, begins: date | None, ends: date | None) -> Feed:
-        """A feed with its data set and its days, by what is declared."""
+        """A feed with its data set and its days filled in from the declarations."""
         facts = self._facts(feed)
         names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
         dataset = next(
@@ -351,7 +358,7 @@ class Answering:
         return placed
 
     def prepared(self, feed: Feed) -> Plan:
-        """What a feed asks of each period, by what is declared and permitted now."""
+        """The plan of each period, by what is declared and permitted now."""
         facts, session = self._facts(feed), self._vault.session
         if feed.family != CONTINUAL:
             asked = FAMILIES[feed.family]
@@ -366,7 +373,7 @@ class Answering:
         return session.admit("publish", self._streams.prepared(feed, facts), facts)
 
     def priced(self, feed: Feed, prepared: Plan) -> Feed:
-        """A feed whose price and method stay: where nobody named them, what they are today."""
+        """A feed with price and method fixed for all periods: where not given, those of today."""
         if isinstance(prepared, StreamPlan):
             if feed.asked["method"] != AUTO:
                 return feed
@@ -391,11 +398,12 @@ class Answering:
         self._vault.gatekeeper.check_affordable(charges, asker)
 
     def catch_up(self, feed: Feed) -> int:
-        """Answer what is over and not answered yet, in order; say how many periods those were."""
+        """Answer the periods that are over and not answered, in order; return their number."""
         book = self._vault.ledger.decided()
         note = book.of(NOTES).get(feed.name, {})
         settled = {*self._answered(feed), *note.get("lost", ())}
         waiting = [period for period in feed.due(book.time) if period.name not in settled]
+        # The lease last: a host with nothing to do leaves the feed to another.
         if not waiting or not self._holds(feed):
             return 0
         period_count = 0
@@ -403,6 +411,8 @@ class Answering:
             try:
                 self._answer(feed, period)
             except SfumatoError as error:
+                # It may pass, and later periods wait: steps of a stream and items of a feed stay
+                # in order.
                 if error.code not in _LOST:
                     trouble = {"period": period.name, "code": error.code}
                     self._note(feed, {**note, "trouble": trouble})
@@ -427,7 +437,7 @@ class Answering:
         return [self._item(period, answered[period.name]) for period in periods]
 
     def state(self, feed: Feed) -> dict[str, Any]:
-        """How far it is, by public facts and by what was answered."""
+        """The progress of a feed, from public facts and the answered periods."""
         book = self._vault.ledger.decided()
         note = book.of(NOTES).get(feed.name, {})
         due = len(feed.due(book.time))
@@ -440,7 +450,7 @@ class Answering:
         }
 
     def expected(self, feed: Feed) -> dict[str, float] | None:
-        """How far off steps of a continual feed will be, from public facts; else None."""
+        """The standard deviations of a continual feed's first and last step; else None."""
         prepared = self.prepared(feed)
         return prepared.expected() if isinstance(prepared, StreamPlan) else None
 
@@ -458,7 +468,7 @@ class Answering:
         session.answer(prepared, asker_of, request_id=request, subset=period_rows)
 
     def _answered(self, feed: Feed) -> Mapping[str, ChargeRequest | Mapping[str, Any]]:
-        """What was answered, by period: the request that was charged, or what a step gave."""
+        """By period name, the request that was charged, or the record of a step."""
         if feed.is_continual:
             steps = self._vault.ledger.decided().of(STEPS)
             keys = {period.name: f"{feed.name}/{period.name}" for period in feed.periods}
@@ -473,6 +483,7 @@ class Answering:
 
     def _gave(self, period_rows: PeriodRows, request: ChargeRequest) -> bool:
         """Whether what was charged under a period's id is the period's answer."""
+        # Remembered, because an answer in the ledger never changes and each look decodes it whole.
         key = request.request_id, request.charge
         if key not in self._own:
             self._own[key] = period_rows.gave(self._stored(request))
@@ -496,9 +507,9 @@ class Answering:
         return FeedItem(period, made_at, table, release.error or {}, release.guarantee.statement)
 
     def _holds(self, feed: Feed) -> bool:
-        """Whether this host is to work on a feed; hosts that share a ledger take turns by leases.
+        """Whether this host may work on a feed; hosts that share a ledger take leases.
 
-        Processes of one host share its notes and wait for each other.
+        Processes of one host need none: they share its files and wait for each other.
         """
         if not self._vault.config.in_postgres:
             return True
@@ -515,7 +526,7 @@ class Answering:
         return bool(self._vault.ledger.amend(take_lease, operator=BY).records)
 
     def _note(self, feed: Feed, note: Mapping[str, Any]) -> None:
-        """Write down what went wrong, where that is news."""
+        """Record a failure in the ledger, unless that very failure is recorded already."""
         ledger = self._vault.ledger
         if ledger.records(NOTES).get(feed.name) != note:
             ledger.record(NOTES, feed.name, dict(note), operator=BY)

@@ -1,12 +1,13 @@
-"""What streams remember between two steps, in a database beside the ledger; as secret as the data.
+"""The state of streams between two steps, in a database beside the ledger; as secret as the data.
 
-One row for each stream: the number of its last step, the state, and what the step told. It changes
-by comparing the number, so that a step is done once, whoever else tries. What a step draws is
-written down before it is given out, and forgotten when the step is done. Decision `stream-state`.
+There is one row for each stream: the number of its last step, the state and the figures. Each
+update compares the number, so a step is settled once, by whichever process comes first. The random
+words of a step are written before they are used, and deleted when the step is settled.
 
-Before a step draws, it is reserved: one transaction writes what it counts and raises what each
-person has used up. A step that is begun again counts the same, whatever the table holds by then,
-and erasure gives nobody a second share. People are known by a keyed hash. Decision `stream-state`.
+Before a step draws words, it is reserved: one transaction writes its counts and raises what each
+person has used up. So a step that is repeated after a crash counts the same rows, also where the
+table has changed since, and a person who is erased and comes back has no second share. People are
+stored as keyed hashes. Decision `stream-state`.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ _reserved = Table(
     Column("key", Text, nullable=False),
     sqlite_strict=True,
 )
-"""The last step of each stream that was begun: what it counts, by which versions of consent; and
-how many people the table below has of it, under which key."""
+"""The last reserved step of each stream: its counts, the versions of consent that they saw, and
+the number of its people in the table below with the mark of their key."""
 _people = Table(
     "sfumato_stream_people",
     _metadata,
@@ -116,17 +117,14 @@ class Reserved:
 
 
 class StepStore:
-    """How far the streams of a vault are, for all its processes and hosts."""
+    """The states of a vault's streams, shared by all its processes and hosts."""
 
     def __init__(self, config: Config) -> None:
         self._store = SideDatabase(config, STREAMS, _metadata, "streams")
         self._secret = config.folder / SECRET
 
     def reserved(self, stream: str) -> Reserved | None:
-        """The last step of a stream that was begun; None before the first.
-
-        It counts nothing any more once it is settled.
-        """
+        """The last reserved step of a stream; None before the first. A settled one has no counts."""
         with self._store.reading() as connection:
             row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
         if row is None:
@@ -187,6 +185,8 @@ class StepStore:
             return connection.execute(select(_reserved).where(_reserved.c.stream == stream)).one()
         is_previous_step = _reserved.c.stream == stream, _reserved.c.step == step - 1
         moved = connection.execute(update(_reserved).where(*is_previous_step).values(step=step))
+        # Compare and set: of two processes that reserve the step, one changes a row and the other
+        # none.
         return row if moved.rowcount == 1 else None
 
     def reached(self, stream: str) -> Reached | None:
@@ -249,12 +249,16 @@ class StepTape(SystemEntropy):
         try:
             with self._store.writing() as connection:
                 drawn = connection.scalar(stored_words)
+                # Written before it is used, and read back after a crash: one step never has two
+                # noises.
                 if drawn is None:
                     drawn = os.urandom(_WORD_BYTES * count)
                     connection.execute(insert(_drawn_words).values(words=drawn, **key))
         except IntegrityError:  # somebody else drew at the same moment
             with self._store.reading() as connection:
                 drawn = connection.scalar(stored_words)
+        # Another number of words than before: the step is not the same, so its noise must not be
+        # used.
         if drawn is None or len(drawn) != _WORD_BYTES * count:
             raise lost_state()
         return np.frombuffer(drawn, dtype=np.uint64)
@@ -277,13 +281,14 @@ class _StreamPeople:
     def check(self, before: Any) -> None:
         """Refuse to go on where people are missing, or would not be recognized under this key."""
         mine = select(func.count()).select_from(_people).where(_people.c.stream == self._stream)
+        # A restored or emptied table of people would give everybody a second share.
         if self._connection.scalar(mine) != before.people:
             raise lost_state()
         if before.key not in ("", self.key_mark):
             raise lost_state()
 
     def use_up(self, arrival: Arrival, people: Participation) -> tuple[IntArray, int]:
-        """What a period counts, and how many people are new; all that counts is used up."""
+        """The counts of a period and the number of new people; counted rows are used up."""
         hashes = [self._hash(person) for person in arrival.people]
         known = self._known(hashes)
         before = np.array([known.get(person_hash, 0) for person_hash in hashes], dtype=np.int64)
@@ -326,7 +331,7 @@ class _StreamPeople:
 
 
 def lost_state() -> LedgerError:
-    """What is told where a stream cannot go on from where the ledger says it is."""
+    """The error for a stream whose stored state is missing or older than the ledger says."""
     return LedgerError(
         "stream_state_lost",
         "What the stream remembered, of its last step or of how often each person counted, is gone "
