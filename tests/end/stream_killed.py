@@ -40,7 +40,7 @@ def armed(point: str, log: Path) -> None:
 
     def settling(self: StepStore, stream: str, reached: Any) -> Any:
         with log.open("a") as file:
-            file.write(json.dumps([reached.step, reached.told["values"]]) + "\n")
+            file.write(json.dumps([reached.step, reached.figures["values"]]) + "\n")
         if point == "drawn":
             die()
         return settle(self, stream, reached)

@@ -276,7 +276,7 @@ class DataStore:
 
     @contextmanager
     def uncut(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
-        """Open a data set for its owner with uncut texts; read again where the open copy cut them."""
+        """Open a data set for its owner, texts uncut; a copy with cut ones is read anew."""
         location, opening = self._locations[name], self._locations[name].open_whole
         store = DataStore({name: replace(location, open_table=opening)}) if opening else self
         try:

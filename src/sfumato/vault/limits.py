@@ -1,8 +1,8 @@
-"""Limits on what principals may ask and keep: groups, bytes, heavy work at a time, seconds.
+"""Limits on answers: groups, bytes, stored bytes, heavy work at a time, seconds.
 
-A question may cost next to no privacy and still a million groups, which take memory and disk. Every
-limit is checked against public facts, before anything is charged. The owner of the vault is bound
-by the vault's own limit alone. Decisions `charge-order` and `server-limits`.
+A query may cost next to no privacy and still have a million groups, which take memory and disk.
+Every limit is checked against public facts, before any charge. The owner of the vault is bound by
+the vault's own limit alone. Decisions `charge-order` and `server-limits`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class PrincipalLimits:
-    """What one principal may ask and keep."""
+    """The limits of one principal: groups and bytes of an answer, bytes of all stored answers."""
 
     groups: int = 100_000
     answer_mebibytes: int = 32
@@ -47,7 +47,7 @@ class VaultLimits:
     vault_mebibytes: int = 10 * 1024
 
     def of_answer(self, asker: Asker) -> AnswerLimit | None:
-        """How large one answer may be; None for an owner, whose machine it is."""
+        """The largest answer of an asker; None for an owner, whose machine it is."""
         if asker.is_owner:
             return None
         limits = self._of(asker)
@@ -97,6 +97,7 @@ class VaultLimits:
                 "The vault has no room for another answer of this size. What is in store is still "
                 "given again. Let its owner raise vault_mebibytes under [limits] in vault.toml.",
             )
+        # Last: the disk itself. A charge whose answer cannot be written would be lost.
         ledger.check_room(needed)
 
     def _of(self, asker: Asker) -> PrincipalLimits:
@@ -114,14 +115,14 @@ def _mebibytes(size: int) -> str:
 
 
 SMALL_BYTES = 1 << 20
-"""Work of at most so many bytes never waits."""
+"""Work of at most this many bytes never waits: a small query is quick beside any large one."""
 CAPACITY_BYTES = 32 << 20  # the largest answer that a principal may have by default
-"""How many bytes heavy answers may take together while they are made."""
+"""The bytes that heavy answers of one process may take together while they are computed."""
 MOST_WAITING = 4
 
 
 class HeavyWork:
-    """The heavy work of one process."""
+    """A queue for the heavy work of one process: first come, first served, within a capacity."""
 
     def __init__(self, capacity_bytes: int = CAPACITY_BYTES) -> None:
         self._capacity, self._used = capacity_bytes, 0
@@ -131,13 +132,14 @@ class HeavyWork:
 
     @contextmanager
     def room(self, weight: int, asker: Asker, seconds: float | None) -> Iterator[None]:
-        """Work of a weight in bytes; refused where too much waits already, or for too long.
+        """Wait for room for work of `weight` bytes; refused if too much waits, or for too long.
 
-        A thread that has room already needs no more: to wait for itself would be for ever.
+        A thread that has room already takes no more: it would wait for itself for ever.
         """
         if weight <= SMALL_BYTES or getattr(self._held, "room", False):
             yield
             return
+        # Work above the capacity runs alone rather than never.
         weight = min(weight, self._capacity)
         with self._changed:
             self._enter(weight, asker, seconds)
@@ -156,6 +158,7 @@ class HeavyWork:
 
         waiting = [name for _, name in self._queue]
         is_free = not waiting and self._used + weight <= self._capacity
+        # One place in the queue for each principal: nobody can fill it and shut others out.
         is_crowded = asker.principal in waiting or len(waiting) >= MOST_WAITING
         if is_crowded and not is_free and not asker.is_owner:
             raise _busy()
@@ -166,6 +169,7 @@ class HeavyWork:
                 raise _busy()
             self._used += weight
         finally:
+            # In any case: a ticket of one who gave up would block all behind it.
             self._queue.remove(ticket)
             self._changed.notify_all()
 
@@ -184,13 +188,13 @@ R = TypeVar("R")
 _PATIENCE_SECONDS = 0.1
 
 QUESTION_SECONDS = 600.0
-"""How long a question may take where the owner has set no deadline."""
+"""The deadline of a query, in seconds, where the owner has set none."""
 
 
 def allowed_seconds(deadline: float | None, method: str) -> float | None:
-    """How long a method may take by an owner's deadline; None: for as long as it takes.
+    """The seconds that a method may take; None for no limit.
 
-    Where the owner has set none, questions have one, and jobs, which may take hours, have not.
+    Without a deadline of the owner queries have `QUESTION_SECONDS`; jobs may take hours.
     """
     if deadline is None:
         return QUESTION_SECONDS if method == "query" else None
@@ -198,7 +202,7 @@ def allowed_seconds(deadline: float | None, method: str) -> float | None:
 
 
 def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engine]) -> R:
-    """Work for at most so long; what takes longer is stopped, and its result never seen."""
+    """Run `work` for at most `seconds`; slower work is cancelled and its result discarded."""
     if seconds is None:
         return work()
     results: list[R] = []
@@ -213,6 +217,7 @@ def within(seconds: float | None, work: Callable[[], R], engines: Sequence[Engin
         finally:
             ended.set()
 
+    # A daemon: an engine that ignores its cancellation must not keep the process alive.
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
     try:

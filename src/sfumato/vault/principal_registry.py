@@ -1,7 +1,8 @@
 """The registry of principals: who may query the vault, with which budgets.
 
-Every change is an entry of the ledger, decided under its write lock by what stands then, and
-written whole or not at all. Decisions `ledger-stores` and `principals`.
+Every change is an entry of the ledger. It is decided under the ledger's write lock, by the records
+that stand at that moment, and written as a whole or not at all. Decisions `ledger-stores` and
+`principals`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _LOOKALIKES = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 THE_OWNER = Principal(name=OWNER, kind=PrincipalKind.OWNER, shapes=PERMITTED[PrincipalKind.OWNER])
-"""Whoever holds the vault itself."""
+"""The owner of the vault's folder, who needs no record in the ledger."""
 
 
 class PrincipalRegistry:
@@ -90,6 +91,8 @@ class PrincipalRegistry:
         )
 
         def decide(book: BookState) -> Amendment:
+            # In `decide`, under the lock: of two owners who add the same name at once, one is
+            # refused.
             self._check_free(name, book)
             added = replace(person, expires=read_expiry(expires, book.time))
             if epsilon is None:
@@ -202,7 +205,7 @@ class PrincipalRegistry:
         return self._named(arguments.text(name, "name"), self._ledger.decided())
 
     def admitted(self, name: str, decided: Decisions | None = None) -> Principal:
-        """A principal that has not expired, by the newest records or those `decided`.
+        """A principal that has not expired, by the newest records or by those given.
 
         Raises
         ------
@@ -228,16 +231,18 @@ class PrincipalRegistry:
         if name == OWNER:
             return THE_OWNER
         record = decided.of(PRINCIPALS).get(name)
+        # The ledger's record first: it was written later than the line in vault.toml.
         person = self._configured().get(name) if record is None else Principal.from_json(record)
         if person is None:
             raise unknown_principal(name)
         return person
 
     def asker(self, name: str, purpose: str | None, populations: tuple[str, ...]) -> Asker:
-        """Who asks about populations, and which accounts pay for it."""
+        """The asker of a query about populations, with the accounts that pay for it."""
         person = self.admitted(name)
         if person.is_owner:
             return Asker(name, populations, purpose=purpose, rights=person)
+        # Checked with every query: a budget may have been taken away since the plan was made.
         if not all(map(person.sees, populations)):
             raise ParameterError(
                 "plan_foreign",
@@ -279,12 +284,13 @@ class PrincipalRegistry:
     def _amend(
         self, decide: Callable[[BookState], Amendment], name: str, operator: str
     ) -> Principal:
+        # What was written, not what was asked: the ledger's time decides an expiry in days.
         amendment = self._ledger.amend(decide, operator=arguments.text(operator, "operator"))
         record: Any = amendment.records[PRINCIPALS, name]
         return Principal.from_json(record)
 
     def _configured(self) -> dict[str, Principal]:
-        """Those that vault.toml names."""
+        """The principals of vault.toml."""
         kind = PrincipalKind.PERMANENT_STAFF
         return {
             name: Principal(
@@ -341,7 +347,7 @@ class PrincipalRegistry:
 
 
 def unknown_principal(name: str) -> PolicyError:
-    """The error for somebody who asks under the name of no principal."""
+    """The error for a query under an unknown name."""
     return PolicyError(
         "principal_unknown",
         f"{quoted(name)} may not ask here.",
@@ -350,7 +356,7 @@ def unknown_principal(name: str) -> PolicyError:
 
 
 def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
-    """The error for an owner who would change a principal that does not exist."""
+    """The error for an owner who changes a principal that does not exist."""
     return ParameterError(
         "principal_unknown",
         f"There is no principal {quoted(name)}; {suggestion(name, names)}",
@@ -359,7 +365,7 @@ def unknown_here(name: str, names: Iterable[str]) -> ParameterError:
 
 
 def _looks(name: str) -> str:
-    """A name as a hasty reader sees it: without case, 0 as o, 1 and i as l."""
+    """A name without differences that a reader overlooks: case, 0 and o, 1 and i and l."""
     return name.casefold().translate(_LOOKALIKES)
 
 
@@ -450,6 +456,7 @@ class PopulationBudgets:
                 f"{quoted(giver.name)} has {_in_words(givers)}; {_in_words(moved)} is more.",
                 "Move less.",
             )
+        # One amendment: no crash between the two halves loses budget or doubles it.
         lowered = self._with_total(giver, remainder)
         raised = self._with_total(taker, (takers[0] + moved[0], takers[1] + moved[1]))
         return Amendment(
@@ -488,6 +495,8 @@ class PopulationBudgets:
             epsilon=total[0], delta=total[1], maximum=self.max_epsilon
         )
         population_budget = self.accounts[self.population].budget
+        # More could never be spent, since the population's own budget is charged too, but it would
+        # look promised.
         if not covers(population_budget, budget):
             raise _out_of_range(
                 f"The budget of {quoted(person.name)} would be {_in_words(total)}, but all of "

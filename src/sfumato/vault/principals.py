@@ -1,7 +1,7 @@
-"""Principals: their kinds, the table of what each kind may do, and one principal's permissions.
+"""Principals: their kinds, the permissions of each kind, and those of one principal.
 
-What the table does not name is refused. A principal's own shapes can only narrow those of its kind.
-Decision `principals`.
+A permission that the table does not name is refused. A principal's own shapes can only narrow those
+of its kind. Decision `principals`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 
 
 class PrincipalKind(StrEnum):
-    """What a principal is to the owner of the data; it decides the default permissions."""
+    """The relation of a principal to the data's owner, which decides the default permissions."""
 
     OWNER = "owner"
     PERMANENT_STAFF = "permanent-staff"
@@ -43,7 +43,7 @@ class PrincipalKind(StrEnum):
 
 
 SHAPES = ("explain", "query", "publish", "synthesize", "code", "download")
-"""The shapes of answers: a principal is permitted each or not."""
+"""The shapes of answers, each of which a principal may have or not."""
 
 PERMITTED: Mapping[PrincipalKind, frozenset[str]] = {
     PrincipalKind.OWNER: frozenset(SHAPES),
@@ -53,7 +53,7 @@ PERMITTED: Mapping[PrincipalKind, frozenset[str]] = {
     PrincipalKind.PURCHASER: frozenset({"explain", "query", "download"}),
     PrincipalKind.PUBLIC: frozenset({"download"}),
 }
-"""The only table of permissions: what is not in it is refused."""
+"""The only table of permissions: a pair that is not in it is refused."""
 
 _ASKING = frozenset(SHAPES) - {"download"}
 _DAYS = re.compile(r"(\d{1,5})d", re.ASCII)
@@ -67,19 +67,19 @@ class Principal(Shown):
     kind: PrincipalKind
     shapes: frozenset[str]
     min_epsilon: Fraction | None = None
-    """The least that one question costs: many almost free questions add up unnoticed."""
+    """The least cost of one query: many almost free queries would add up unnoticed."""
     max_epsilon: Fraction | None = None
     expires: datetime | None = None
     populations: tuple[str, ...] = ()
-    """The populations of their budgets; no other population exists for them."""
+    """The populations of their budgets; they see no other population."""
 
     @property
     def is_owner(self) -> bool:
-        """Whether they draw on the populations' own budgets, and see everything."""
+        """Whether they pay from the populations' own budgets and see everything."""
         return self.kind is PrincipalKind.OWNER
 
     def sees(self, population: str) -> bool:
-        """Whether data sets about these people exist for them."""
+        """Whether they see data sets of a population."""
         return self.is_owner or (population in self.populations and bool(self.shapes & _ASKING))
 
     def check(self, shape: str | None, cost: Mapping[str, str] | None = None) -> None:
@@ -92,6 +92,7 @@ class Principal(Shown):
         """
         if self.is_owner:
             return
+        # The shape before the cost: who may not ask at all learns nothing of ranges.
         if shape is not None and shape not in self.shapes:
             raise PolicyError(
                 "permission_missing",
@@ -174,6 +175,8 @@ def _is_within(cost: Mapping[str, str], low: Fraction | None, high: Fraction | N
     """Whether a cost lies in a range of epsilons; a rho is compared with half their squares."""
     if "rho" in cost:
         amount = Fraction(cost["rho"])
+        # epsilon-DP implies zCDP with rho = epsilon^2 / 2, so both ranges mean the same
+        # protection.
         low, high = (None if epsilon is None else rho_of(epsilon) for epsilon in (low, high))
     else:
         amount = Fraction(cost["epsilon"])
@@ -236,9 +239,9 @@ def split_names(names: Iterable[str] | str, parameter: str) -> tuple[str, ...]:
 
 
 def read_expiry(value: object, time: datetime) -> datetime | None:
-    """Read when access ends: a day or time in ISO form (UTC unless it says), or days such as 90d.
+    """Read the end of access: a day or time in ISO form (UTC by default), or days such as "90d".
 
-    Days are counted from `time`.
+    Days are counted from `time`, the present time of the ledger.
     """
     if value is None:
         return None

@@ -1,8 +1,8 @@
 """Programs of principals who are not the owner: approvals, and limits on rehearsals.
 
-Native code can watch the machine it runs on, so it runs for others only once the owner has approved
-it; an approval is an entry of the ledger under the program's digest. Programs in a strict language
-need none. Rehearsals of either are limited, because they cost nothing. Decisions
+Native code can observe the machine it runs on, so it runs for others only after the owner's
+approval, which is an entry of the ledger under the program's digest. Programs in a strict language
+need no approval. Rehearsals of both are limited, because they cost no budget. Decisions
 `program-approvals` and `program-blocks`.
 """
 
@@ -39,8 +39,9 @@ TOPIC = "program"
 WINDOW_SECONDS: Final = 3600
 MOST_REHEARSALS: Final = 60
 MOST_REHEARSED_SECONDS: Final = 1800
-"""What one principal may rehearse in any hour: how often, and for how long by the limits that they
-ask for. Half an hour is one rehearsal at the longest time of a block, for three made-up tables."""
+"""Within `WINDOW_SECONDS` one principal may rehearse this often, and for this long by the time
+limits that they ask for. Half an hour is one rehearsal at the longest time of a block, for three
+made-up tables."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _metadata = MetaData()
@@ -105,10 +106,10 @@ class ProgramRegistry:
         operator: str,
         language: str = PYTHON,
     ) -> Approval:
-        """Let every principal who may send code run this program, which the operator has read.
+        """Approve a program that the operator has read: all who may send code may run it.
 
-        Approved is this source with this `function` and `helper`, and nothing else: with one byte
-        changed it needs another approval.
+        The approval is for this source with this `function` and `helper`. A program that differs in
+        one byte needs another one.
         """
         if language != PYTHON:
             raise needless_approval()
@@ -128,7 +129,7 @@ class ProgramRegistry:
         return Approval.from_json(record)
 
     def revoke(self, digest: str, *, operator: str) -> str:
-        """Let a program no longer be run for others, from now on; return its digest."""
+        """Revoke the approval of a program from now on; return its digest."""
         name = arguments.text(digest, "digest").strip().lower()
 
         def decide(book: BookState) -> Amendment:
@@ -157,10 +158,11 @@ class ProgramRegistry:
             )
 
     def count_rehearsal(self, principal: str, seconds: float) -> None:
-        """Count a rehearsal of a principal that may take so long; refused where it is too many."""
+        """Count a rehearsal that may take `seconds`; refused above the limits of an hour."""
         moment = self._clock()
         mine = _rehearsals.c.principal == principal
         with self._store.writing() as connection:
+            # Without the lock several servers would each count before the others have added.
             self._store.lock(connection, f"rehearsals {principal}")
             connection.execute(
                 delete(_rehearsals).where(_rehearsals.c.at <= moment - WINDOW_SECONDS)
@@ -168,6 +170,7 @@ class ProgramRegistry:
             spent = select(func.count(), func.coalesce(func.sum(_rehearsals.c.seconds), 0.0)).where(
                 mine
             )
+            # Counted before the run, so by the seconds asked for and not by those used.
             number, seconds_used = connection.execute(spent).one()
             if number < MOST_REHEARSALS and seconds_used + seconds <= MOST_REHEARSED_SECONDS:
                 row = {"principal": principal, "at": moment, "seconds": seconds}
@@ -193,7 +196,7 @@ class ProgramRegistry:
 
 @dataclass(frozen=True)
 class PrincipalRules:
-    """What binds the programs of one principal who is not the owner."""
+    """The rules for programs of one principal who is not the owner."""
 
     programs: ProgramRegistry
     principal: str
@@ -203,12 +206,12 @@ class PrincipalRules:
         self.programs.check_approved(digest, self.principal)
 
     def count_rehearsal(self, seconds: float) -> None:
-        """Count a rehearsal that may take so long; refused where there were too many."""
+        """Count a rehearsal that may take `seconds`; refused above the limits of an hour."""
         self.programs.count_rehearsal(self.principal, seconds)
 
 
 def needless_approval() -> ParameterError:
-    """What is said of an approval of a program in a strict language."""
+    """The error for approving a program in a strict language."""
     return ParameterError(
         "option_not_applicable",
         "A program in Starlark cannot observe the machine and needs no approval: whoever may send "
@@ -217,7 +220,7 @@ def needless_approval() -> ParameterError:
 
 
 def unknown_program(digest: str) -> ParameterError:
-    """What is said of a digest under which nothing is approved."""
+    """The error for a digest under which no program is approved."""
     return ParameterError(
         "program_unknown",
         f"No program with the digest {quoted(digest[:80])} is approved. 'sfumato program list' has "

@@ -1,4 +1,4 @@
-"""A table put under a budget in memory, without a vault."""
+"""`sf.protect`: one table under a budget in memory, without a vault."""
 
 from __future__ import annotations
 
@@ -38,10 +38,35 @@ def protect(
     delta: Number = 0,
     max_epsilon: Number = EPSILON_MAXIMUM,
 ) -> Private:
-    """Put a table under a budget, in memory; the unit is the schema's unless given here.
+    """Put a table under a budget in memory; answers to queries on it are differentially private.
 
-    A table that is not open yet, a data frame or a path, comes with the schema that declares it. No
-    budget and no question may be above `max_epsilon`: beyond 10 hardly anything is hidden.
+    Parameters
+    ----------
+    table
+        A table of `sf.read`, a data frame or a path. The last two need a `schema`.
+    schema
+        The declared columns: an `sf.Schema` or the path of a TOML file.
+    unit
+        What one person can change: `sf.Rows()` or `sf.Entity(...)`; by default the schema's.
+    epsilon, delta
+        The budget that all answers together may spend.
+    max_epsilon
+        The largest epsilon of the budget and of one query: beyond 10 hardly anything is hidden.
+
+    Returns
+    -------
+    Private
+        The table with its queries, publications and syntheses.
+
+    Raises
+    ------
+    ParameterError
+        For amounts out of range, or a table without a schema.
+
+    Examples
+    --------
+    >>> private = sf.protect(df, "people.toml", epsilon=1)  # doctest: +SKIP
+    >>> private.query("SELECT COUNT(*) AS n FROM people", epsilon=0.1)  # doctest: +SKIP
     """
     if unit is not None:
         arguments.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
@@ -52,6 +77,8 @@ def protect(
     name, held = schema.table, replace(table, schema=schema)
     ledger = memory_ledger()
     ledger.open_account(name, budget=budget)
+    # The same ledger and gatekeeper as a vault's, in memory: one order of charge and read for all
+    # doors.
     ledger.attach(name, account=name)
     session = Session(
         {name: PrivateRows(schema, schema.unit, name)},
@@ -64,7 +91,7 @@ def protect(
 
 
 def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Table:
-    """A table with its schema; what is declared must not be guessed from the rows."""
+    """A table with its declared schema."""
     if isinstance(table, Table):
         if schema is not None:
             raise ParameterError(
@@ -73,6 +100,7 @@ def _declared(table: Table | Source, schema: str | Path | Schema | None) -> Tabl
                 "the data frame or path itself.",
             )
         return table
+    # Bounds and values guessed from the rows would already tell about people.
     if schema is None:
         raise ParameterError(
             "schema_missing",

@@ -1,9 +1,9 @@
-"""Registration: add data sets to a vault, with a budget for their people, or declare them anew.
+"""Registration: add data sets to a vault, with a budget for their people, or redeclare them.
 
-A data set is checked first, then added in one step, the writing of `vault.toml`. Whatever the
-ledger lacks of it is opened and bound by whoever opens the vault next. A vault keeps where a table
-and its schema lie, so a schema that is only in memory is written into its folder, and a table that
-is only in memory is refused. Decisions `ledger-head`, `charge-order` and `console`.
+A data set is checked first, then added in one step: the writing of `vault.toml`. Accounts and
+bindings that the ledger then lacks are made by the next process that opens the vault. A vault
+stores addresses of tables and schemas, so a schema in memory is written into its folder, and a
+table in memory is refused. Decisions `ledger-head`, `charge-order` and `console`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def add_dataset(
 def declared_of(
     name: str, source: object, schema: object, unit: object
 ) -> tuple[str, object, str | None]:
-    """Where a table lies, what is declared of it, and a unit in words that the schema has not."""
+    """The address of a table, its schema or the schema's path, and a unit given as a text."""
     check_name(arguments.text(name, "name"), "A data set")
     address = _lasting_address(source)
     declared = source.schema if schema is None and isinstance(source, Table) else schema
@@ -110,7 +110,7 @@ def declared_of(
 
 
 def _lasting_address(source: object) -> str:
-    """Where a table lies for good."""
+    """The address of a table; refused for tables in memory, which no later process can open."""
     address = source.source if isinstance(source, Table) else source
     if not isinstance(address, str | Path):
         raise ParameterError(
@@ -123,7 +123,7 @@ def _lasting_address(source: object) -> str:
 
 
 def loaded(schema: object) -> Schema:
-    """A schema, from its file where that is given."""
+    """A schema, read from its file if a path is given."""
     if isinstance(schema, Schema):
         return schema
     return Schema.load(arguments.require(schema, "schema", (str, Path), "a path or an sf.Schema"))
@@ -131,7 +131,7 @@ def loaded(schema: object) -> Schema:
 
 @contextmanager
 def _schema_file(folder: Path, name: str, schema: object) -> Iterator[Path]:
-    """The file of a schema; one in memory is written into the vault, and goes if it is refused."""
+    """The file of a schema; one in memory is written into the vault, and removed on failure."""
     if not isinstance(schema, Schema):
         yield arguments.path(schema, "schema")
         return
@@ -145,11 +145,11 @@ def _schema_file(folder: Path, name: str, schema: object) -> Iterator[Path]:
 
 
 _FAILED = {"engine_failed", "table_missing"}
-"""How a view fails that reads what its engine may not reach."""
+"""Errors of a view that reads files which its engine may not reach."""
 
 
 class Addition:
-    """A data set on its way into a vault, whose configuration nobody else changes meanwhile."""
+    """The addition of a data set, under the lock of the vault's configuration."""
 
     def __init__(self, config: Config, name: str, warn: Callable[[str], None]) -> None:
         self._config = config
@@ -173,19 +173,21 @@ class Addition:
 
     @contextmanager
     def opened(self, source: str, schema: Schema) -> Iterator[Table]:
-        """Open a source; of a view that fails because it reaches outside, say that."""
+        """Open a source; a view that fails because it reads other files is refused as such."""
         try:
             with closing(read(source, schema)) as table:
                 yield table
         except SfumatoError as error:
             if error.code in _FAILED:
+                # It looks at the view's own text and refuses what reaches outside, with the name
+                # of it.
                 identify(source)
             raise
 
     def identity(
         self, source: str, table: Table, population: str | None, purposes: Sequence[str] = ()
     ) -> tuple[str, ...]:
-        """Refuse a source that is known by another name; return what to record of it."""
+        """Refuse a source that is registered under another name; return its names to record."""
         new = look(source, table, self._secret)
         known = self._sources.check(new, population, rows_of(table), purposes)
         self._renewed = self._sources.renewed(known)
@@ -199,7 +201,11 @@ class Addition:
         budgets: Mapping[str, Budget],
         amounts: Mapping[str, TomlTable],
     ) -> None:
-        """Check the accounts, write the configuration, then bring the ledger up to it."""
+        """Check the accounts, write the configuration, then update the ledger.
+
+        The order matters: after a crash between the two, the next opening completes the ledger. The
+        other way round, the ledger would hold accounts of no data set.
+        """
         sets = {
             name: replace(dataset, identity=self._renewed.get(name, dataset.identity))
             for name, dataset in self._config.datasets.items()
@@ -215,7 +221,7 @@ class Addition:
         open_accounts(self._ledger, new)
 
     def _write(self, entry: TomlTable, amounts: Mapping[str, TomlTable]) -> None:
-        """Add to the configuration; what its owner wrote beside it stays as it is."""
+        """Write the configuration with the new data set; other lines and comments stay."""
         folder = self._config.folder
         key, keyless = folder / SECRET, not (folder / SECRET).exists()
         document = tomlkit.parse((folder / VAULT).read_text(encoding="utf-8"))
@@ -226,6 +232,7 @@ class Addition:
                     tables[key_name] = values
         for name, identity in self._renewed.items():
             document["datasets"][name]["identity"] = _lines(identity)
+        # The key before the fingerprints that it made: without it they could never be compared.
         if keyless:
             write_secret(key, self._secret)
         try:
@@ -248,7 +255,7 @@ def _say_nothing(_warning: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """A data set to be added: what it is called, where it lies, and what its people are owed."""
+    """A private data set to be added: name, address, schema, unit, budget, consent and purposes."""
 
     name: str
     source: str
@@ -332,6 +339,7 @@ class Registration:
             return Rows(relation=declared.relation)
         if self.unit is None and isinstance(declared, Ties):
             return declared if self.max_rows is None else Ties(declared.people, self.max_rows)
+        # A bound without a person bounds nothing, and would look as if it did.
         if self.unit is None and not declared.by_person:
             if self.max_rows is not None or self.max_groups is not None:
                 raise ParameterError(
@@ -391,7 +399,7 @@ def add_public(
     keys: Mapping[tuple[str, ...], int],
     warn: Callable[[str], None] = _say_nothing,
 ) -> PublicSet:
-    """Add a table about nobody, which questions may join to the private ones."""
+    """Add a public table, about nobody, which queries may join to private ones."""
     with changing(folder) as config:
         _check_no_secret(source)
         declared = _checked(config, name, schema)
@@ -401,6 +409,8 @@ def add_public(
         with Addition(config, name, warn) as addition:
             with addition.opened(_absolute_source(source), declared) as table:
                 identity = addition.identity(_absolute_source(source), table, None)
+                # Measured, since the rows are public; a private row may be copied this often by a
+                # join.
                 shared = measure_fanouts(table.engine, declared)
             at = _vault_path(config, str(schema))
             held = PublicSet(_vault_path(config, source), at, keys, shared, identity)
@@ -427,7 +437,7 @@ def _checked(config: Config, name: str, schema: Path) -> Schema:
 
 
 def _check_people(table: Table, warn: Callable[[str], None]) -> None:
-    """Refuse a unit's column that names nobody or one person only; warn where it is idle."""
+    """Refuse a unit column with missing values or one value; warn if it changes nothing."""
     unit = table.schema.unit
     if isinstance(unit, Ties):
         return  # rows without one of the two are nobody's tie
@@ -448,6 +458,7 @@ def _check_people(table: Table, warn: Callable[[str], None]) -> None:
     named = [exp.alias_(count, f"sf_{index}") for index, count in enumerate(counts)]
     counted = table.engine.run(exp.select(*named).from_(table.engine.table))
     rows, present, people = counted.to_pylist()[0].values()
+    # Rows without a person would be bounded as nobody's and hide nobody.
     if present < rows or (people == 1 and rows > 1):
         fault = "is missing in some rows" if present < rows else "is the same in every row"
         raise SchemaError(
@@ -461,7 +472,7 @@ def _check_people(table: Table, warn: Callable[[str], None]) -> None:
 
 
 def check_bounds(schema: Schema, file: Path) -> None:
-    """Refuse numbers and dates of which nothing is declared: what is not public is not known."""
+    """Refuse numbers and dates without declared bounds: bounds from the rows would be private."""
     if bare := unbounded(schema):
         names = ", ".join(quoted(column.name) for column in bare)
         lines = "; ".join(
@@ -478,7 +489,7 @@ def check_bounds(schema: Schema, file: Path) -> None:
 
 
 def _check_no_secret(source: str) -> None:
-    """Refuse to keep a password: it belongs where the driver looks for it, not in a vault."""
+    """Refuse an address with a password; drivers have better places for it than vault.toml."""
     if holds_password(source):
         raise ParameterError(
             "source_unsupported",
@@ -489,7 +500,7 @@ def _check_no_secret(source: str) -> None:
 
 
 def _absolute_source(source: str) -> str:
-    """A source as given from where the caller stands; a DuckDB file by its whole path."""
+    """A source as the caller gives it; a DuckDB file by its absolute path."""
     location, table = duckdb_parts(source)
     if location and not Path(location).exists():
         return f"duckdb://{Path(location.lstrip('/')).resolve()}#{table}"
@@ -497,7 +508,7 @@ def _absolute_source(source: str) -> str:
 
 
 def _vault_path(config: Config, source: str) -> str:
-    """A path as the vault keeps it: relative ones from its folder, so that both can move."""
+    """A path as the vault stores it: relative to its folder, so that both can be moved together."""
     path = _absolute_source(source)
     if "://" in path or Path(path).is_absolute():
         return path
@@ -521,7 +532,7 @@ def schema_file(config: Config, name: str) -> Path:
 
 
 def redeclare(vault: Vault, name: str, schema: Schema) -> None:
-    """Let a schema be what is declared of a data set from now on, but for its unit."""
+    """Replace the schema of a data set; its privacy unit stays."""
     folder = vault.config.folder
     with changing(folder) as config:
         file = schema_file(config, name)
@@ -529,10 +540,12 @@ def redeclare(vault: Vault, name: str, schema: Schema) -> None:
         schema = replace(schema, unit=load_schema(file).unit)
         if isinstance(held, PrivateSet):
             _check_private(config, name, held, replace(schema, table=name, unit=held.unit), file)
+        # Written, read again and tried on the rows before the old file is replaced.
         parse(dump(schema, folder=file.parent), str(file), file.parent)
         with read(source_of(folder, held.source), schema, strict=False):
             save_schema(schema, file, overwrite=True)
-        os.utime(folder / VAULT)  # by which others see that there is something to take up
+        # Other processes compare the time of vault.toml and then load all schemas again.
+        os.utime(folder / VAULT)
     vault.refresh()
 
 

@@ -1,10 +1,9 @@
-"""Trying attacks on what was paid for, before its owner lets it leave.
+"""Attacks on a vault's releases, for its owner: before a release leaves, and to compare several.
 
-A finding is computed from the original outside of any mechanism: it is the owner's, and of nobody
-who asks under a budget. What was charged stays charged, whatever is found; and a release that was
-let through because of what was found says that this choice is covered by no guarantee.
-
-Decision `findings`.
+A finding is computed from the original rows without any mechanism. So only the owner sees it, and
+a comparison lies in the vault's folder. A charge stays, whatever attacks find. A release that was
+let through because of its findings says that no guarantee covers this choice. Decisions `findings` and
+`release-gate`.
 """
 
 from __future__ import annotations
@@ -66,18 +65,18 @@ _MEND = (
 
 @dataclass(frozen=True)
 class ReleaseGate:
-    """What a release must withstand before it is given, and whether all may know what it did."""
+    """The requirements that attacks on a release must meet, and whether findings are published."""
 
     requirements: tuple[Requirement, ...] = ()
     publish: bool = False
 
     @classmethod
     def asked(cls, require: Sequence[str] | str, *, publish: bool) -> ReleaseGate:
-        """The gate by what is written of it."""
+        """Read the requirements from texts such as "membership <= 0.1"."""
         return cls(read_requirements(require), publish)
 
     def check(self, session: Session, asker_of: AskerOf, prepared: Plan) -> None:
-        """Refuse, before anything is charged, to attack for others, or what cannot be attacked."""
+        """Refuse, before any charge, askers other than the owner and releases without attacks."""
         if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
                 "permission_missing",
@@ -97,7 +96,7 @@ class ReleaseGate:
         check_paid(self.requirements, _attacked_columns(prepared, schema))
 
     def attack(self, session: Session, asker_of: AskerOf, prepared: Plan, answer: A) -> A:
-        """An answer with what attacks find in it; refused where that is more than is allowed."""
+        """Attack an answer; return it with the findings, or refuse it if they exceed a limit."""
         purpose = asker_of(prepared.datasets).purpose
         findings = _run_attacks(session, prepared, answer, self.requirements, purpose)
         check(self.requirements, findings, mend=_MEND)
@@ -107,19 +106,20 @@ class ReleaseGate:
         parameters = {**promised.parameters, **attacks.travels}
         if attacks.notes:
             parameters["notes"] = [*parameters.get("notes", ()), *attacks.notes]
+        # Which release leaves now depends on the rows: readers of the guarantee must know.
         stated = f"{promised.statement} {CHOSEN}" if texts else promised.statement
         guarantee = replace(promised, statement=stated, parameters=parameters)
         return replace(answer, guarantee=guarantee, holder=attacks.kept)
 
 
 def _attacked_columns(prepared: Plan, schema: Schema) -> list[Column] | None:
-    """The columns that attacks will have; None where there is nothing that they could look at."""
+    """The columns that attacks use; None if the release has no rows that they could read."""
     if isinstance(prepared, Publication):
         read = read_as_rows(prepared.method.tables, prepared.request.columns)
         if read is None:
             return None
         names = read[0].column_names
-    elif isinstance(prepared, KindPlan):  # of a form: a graph, paths or baskets
+    elif isinstance(prepared, KindPlan):  # a graph, trajectories or itemsets
         return None
     else:
         assert isinstance(prepared, SynthesisRequest)
@@ -151,7 +151,7 @@ RUNGS = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1))
 
 
 def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[str, Plan]:
-    """The same request at each price, by name, from public facts alone."""
+    """Plan the same request at a part of its price: an eighth, a quarter, a half and all of it."""
     if asked.get("child") is not None:
         raise ParameterError(
             "option_not_applicable",
@@ -171,7 +171,7 @@ def rungs(private: Private, family: Family, asked: Mapping[str, Any]) -> dict[st
 
 
 def cost_of_all(private: Private, requests: Mapping[str, Plan]) -> str:
-    """What all rungs cost together, in words; refused if the budget does not hold it."""
+    """The cost of all plans together, in words; refused if the budget could not pay for it."""
     charges = private.check_all(list(requests.values()))
     return describe_costs(charges) if charges else "nothing: all were paid for before"
 
@@ -179,7 +179,7 @@ def cost_of_all(private: Private, requests: Mapping[str, Plan]) -> str:
 def compare_twins(
     private: Private, paths: Mapping[str, Path], progress: Progress | None = None
 ) -> Comparison:
-    """Set synthetic tables beside the rows that they were made from, for the owner."""
+    """Compare synthetic tables with the rows that they were made from, for the owner."""
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)
@@ -194,12 +194,12 @@ _ASKED = "releases"
 
 
 def check_candidates(vault: Vault, job: Job) -> None:
-    """Refuse what could not be compared, before the job is kept."""
+    """Refuse releases that cannot be compared, before the job is stored."""
     _candidates(vault, job)
 
 
 def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
-    """Attack and count releases against the rows that they were made from."""
+    """Measure privacy and utility of releases against the original rows; write the report."""
     candidates = _candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
@@ -220,13 +220,13 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
 
 
 def read_comparison(vault: Path, job: str, name: str) -> str | None:
-    """What a job of comparing wrote; None where it is not in this folder."""
+    """Read a file of a comparison; None if it is not in this folder."""
     file = folder_of(vault, job) / name
     return file.read_text(encoding="utf-8") if file.exists() else None
 
 
 def _candidates(vault: Vault, job: Job) -> dict[str, LocalRelease]:
-    """The releases that are named, each under what tells it from others."""
+    """The named releases, each under a title of family, options and the start of its id."""
     asked = {name: value for name, value in job.asked.items() if name != _ASKED}
     if asked:
         raise ParameterError(
@@ -254,7 +254,7 @@ def _candidates(vault: Vault, job: Job) -> dict[str, LocalRelease]:
 
 
 def _request_in_words(family: str, asked: Mapping[str, Any]) -> str:
-    """What was asked for, in a few words: the plain values alone."""
+    """Family and up to four plain options, as a title."""
     options = [
         f"{name} {value}" for name, value in asked.items() if isinstance(value, str | int | float)
     ]

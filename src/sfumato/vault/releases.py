@@ -1,7 +1,7 @@
-"""The releases of a vault: list, download and share what its jobs have produced.
+"""List, download and share the releases that jobs of a vault have produced.
 
-The ledger itself stores a paid answer, under its receipt; an anonymized table lies in the vault's
-folder. That the owner opens a release to others is an entry of the ledger. Decision `jobs`.
+The ledger stores a paid answer under its receipt; an anonymized table lies in the vault's folder.
+Sharing a release is an entry of the ledger. Decision `jobs`.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 TOPIC = "release"
-"""The records of the ledger that say to whom releases are open."""
+"""The topic of ledger records about the readers of releases."""
 PUBLIC = "public"
-"""To whoever may download here at all."""
+"""A reader that stands for all principals who may download."""
 _MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, repr=False)
 class LocalRelease(AnyRelease):
-    """A release of a vault at hand."""
+    """A release of a local vault."""
 
     _releases: Releases = field(kw_only=True, compare=False)
     _job: Job = field(kw_only=True, compare=False)
 
     @cached_property
     def release(self) -> Release:
-        """The release itself, its tables, what it guarantees and how far off it is."""
+        """The release itself with its tables, guarantee and errors."""
         stored = self._releases.read(self._job)
+        # Findings, the budget and the ledger's entry are for the owner's own releases alone.
         if self.is_own and self._job.principal == OWNER:
             return stored
         return _for_others(stored, is_own=self.is_own)
@@ -62,15 +63,15 @@ class LocalRelease(AnyRelease):
         return file_names(self.release)
 
     def file(self, name: str) -> ReleaseFile:
-        """It as a file, by its name."""
+        """One of its files, by name."""
         return rendered(self.release, arguments.text(name, "name"))
 
     def answer(self) -> Answer:
-        """It as an answer, for whom it was made: with what it cost, and what is left now."""
+        """The release as the answer of its principal, with its cost and the present balance."""
         return self._releases.answer(self._job)
 
     def described(self) -> dict[str, Any]:
-        """What it is, what it guarantees, how far off it is and which files there are."""
+        """Its metadata, guarantee, errors, tables and files as JSON."""
         shown = self.release.public
         return {
             **self.to_json(),
@@ -86,13 +87,13 @@ class LocalRelease(AnyRelease):
 
 
 class Releases(Shown):
-    """What jobs of a vault released. A principal sees their own and what was opened to them."""
+    """The releases of a vault. A principal sees their own and those that were opened to them."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def list(self, *, principal: str | None = None) -> Sequence[LocalRelease]:
-        """The newest releases that a principal may download, the latest first."""
+        """List the releases that a principal may download, the newest first."""
         person, opened = self._person(principal), self._opened()
         own = self._vault.jobs.list_done(None if person.is_owner else person.name, _MOST_LISTED)
         known = {job.id for job in own}
@@ -104,7 +105,7 @@ class Releases(Shown):
         return [self._visible_release(job, person, opened) for job in newest]
 
     def get(self, release: str, *, principal: str | None = None) -> LocalRelease:
-        """A release by its name; one that somebody may not have is not there."""
+        """A release by its name; one that the principal may not have is reported as unknown."""
         stored = self.look_up(arguments.text(release, "release"), principal=principal)
         if stored is None:
             raise ParameterError(
@@ -113,7 +114,7 @@ class Releases(Shown):
         return stored
 
     def look_up(self, release: str, *, principal: str | None = None) -> LocalRelease | None:
-        """A release by its name, or None; who may download nothing hears that first."""
+        """A release by its name, or None; a principal without downloads is refused instead."""
         person, opened = self._person(principal), self._opened()
         job = self._vault.jobs.get_of_anyone(arguments.text(release, "release"))
         if job is not None and _may(job, person, opened):
@@ -123,9 +124,9 @@ class Releases(Shown):
         return None
 
     def open_to(self, release: str, to: Sequence[str] | str, *, operator: str) -> LocalRelease:
-        """Let others have a release: principals by name, or "public" for all who may download.
+        """Set the readers of a release: principals by name, or "public" for all who may download.
 
-        `to` is everybody to whom it is open from now on; `operator` is who decided it.
+        Readers who are not in `to` lose access. The ledger records `operator` as who decided.
         """
         stored = self.get(release)
         names = sorted(set(arguments.names(to, "to")))
@@ -145,11 +146,11 @@ class Releases(Shown):
         return self.get(stored.id)
 
     def shut(self, release: str, *, operator: str) -> LocalRelease:
-        """Stop sharing a release; copies that were downloaded stay."""
+        """Stop sharing a release; downloaded copies stay with their readers."""
         return self.open_to(release, (), operator=operator)
 
     def read(self, job: Job) -> Release:
-        """The release of a job, read by its family if the same could be asked today."""
+        """The release of a job; its family reads it further if the same plan can be made today."""
         if job.family == ANONYMIZE:
             release = anonymized(self._vault.config.folder, job.id)
             if release is None:
@@ -173,7 +174,7 @@ class Releases(Shown):
         return family.read(answer, prepared) if plan_digest(prepared) == job.plan else answer
 
     def answer(self, job: Job) -> Answer:
-        """What a job gave, as the gatekeeper gave it to whom it was made for."""
+        """The answer of a job, as its principal received it."""
         if job.family == ANONYMIZE:
             raise ParameterError(
                 "comparison_impossible",
@@ -231,9 +232,10 @@ class Releases(Shown):
 
 
 def _for_others(release: Release, *, is_own: bool) -> Release:
-    """A release as others than the vault's owner have it: without the budget and its entry.
+    """A release for other readers than the vault's owner: without budget and ledger entry.
 
-    The receipt, short of the entry's number, is told to whom it was made for.
+    Its own principal keeps the receipt without the entry's number, since numbers would show how
+    many entries others make.
     """
     if isinstance(release, Answer):
         release = replace(release, entry="", charged=False, remaining={}, balance="")
@@ -246,7 +248,7 @@ def _is_own(job: Job | None, person: Principal) -> bool:
 
 
 def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bool:
-    """Whether somebody may have what a job gave: as an answer of theirs, or as a download."""
+    """Whether a principal may have a job's release: as their own answer, or as a download."""
     if job.release is None:
         return False
     if _is_own(job, person):
@@ -257,9 +259,10 @@ def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bo
 
 
 def stored_answer(ledger: Ledger, receipt: str) -> bytes:
-    """The answer that a receipt stands for."""
+    """Read the stored answer of a receipt."""
     charge, _, proof = receipt.partition(":")
     entry = ledger.entry(int(charge))
+    # The hash in the receipt: a ledger that was replaced has other entries under the same numbers.
     if entry is None or entry.hash != proof:
         raise damaged(f"entry {charge}, under which a release is kept, is gone or another")
     charge_record = json.loads(entry.body)

@@ -1,7 +1,7 @@
-"""A session with declared data sets: methods are prepared without a look at them, run at the gate.
+"""A session on declared data sets: prepare private methods from public facts, and run them.
 
-Every private method goes one way, whatever family it is of and door it came by: `prepare` makes it
-from public facts, `run` lets the gatekeeper charge and answer it.
+Methods of all families and doors take the same two steps: `prepare` plans a method from public
+facts alone, `run` lets the gatekeeper charge and answer it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sfumato.vault.release_attacks import ReleaseGate
 
     AskerOf = Callable[[tuple[str, ...]], "Asker"]
-    """Who asks about these data sets, and who pays."""
+    """Gives the asker of a query about these data sets, with the accounts that pay."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Asker:
     own: tuple[str, ...] = ()
     purpose: str | None = None
     rights: Principal | None = None
-    """What a vault's principal may do; who holds a table in memory may do all."""
+    """The permissions of a vault's principal; None for the holder of a table in memory."""
 
     @property
     def is_owner(self) -> bool:
@@ -62,7 +62,7 @@ class Asker:
         return self.rights is None or self.rights.is_owner
 
     def checked_owner(self) -> Asker:
-        """Themselves, refused unless they may look at rows without a budget."""
+        """This asker, if they may look at rows without a budget; else a refusal."""
         if not self.is_owner:
             raise ParameterError(
                 "permission_missing",
@@ -77,13 +77,15 @@ _RESERVED = ("feed/", "console/")
 
 
 class OwnRequest(str):
-    """A request id that Sfumato made, or has checked before; no caller can send one."""
+    """A request id that Sfumato made or has checked; texts of callers never have this type."""
 
     __slots__ = ()
 
 
 def check_request_id(request_id: object) -> str | None:
-    """A request id as it was given, or a refusal of one that is not the caller's to give."""
+    """Return a caller's request id; refuse those that only Sfumato itself makes."""
+    # A caller who could name a feed's request would charge it, or take its answer's place,
+    # beforehand.
     text = arguments.maybe_text(request_id, "request_id")
     if text is None or isinstance(text, OwnRequest) or not text.startswith(_RESERVED):
         return None if text is None else str(text)
@@ -111,7 +113,7 @@ def check_plan(prepared: Plan, expected: str | None) -> None:
 
 
 def foreign_plan() -> ParameterError:
-    """What is said of a plan that was made by other declarations."""
+    """The error for a plan that was not prepared in this session."""
     return ParameterError(
         "plan_foreign",
         "This plan was not made here: another table may have other bounds and people. Plan it "
@@ -134,34 +136,34 @@ class Offer:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method may be prepared from: declarations and whole budgets, which are public.
+    """The public facts from which a method is prepared: declarations and whole budgets.
 
-    `dataset` is the one that is asked, where what is asked does not name them itself.
+    `dataset` is the data set of methods that do not name theirs themselves, as SQL does.
     """
 
     catalogue: Catalogue
     dataset: str
     maximum: Fraction
-    """The largest epsilon that it may cost."""
+    """The largest epsilon that the method may cost."""
     usual: Callable[[tuple[str, ...]], Fraction]
-    """What questions about these data sets cost when nobody says how much."""
+    """The default epsilon of a query about these data sets."""
     check: Callable[[tuple[str, ...]], None]
-    """Refuses private data sets that cannot be brought together."""
+    """Refuses private data sets that cannot be joined."""
     admit: AskerOf
-    """Refuses whoever may not ask about these data sets."""
+    """Refuses askers who may not query these data sets."""
     rights: Principal | None = None
-    """What whoever asks may do, where that is limited."""
+    """The permissions of the asker; None without limits."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose; and how many blocks at the same time."""
+    """The sandbox that the owner chose for programs, and how many blocks it runs at once."""
     sandbox_workers: int = 1
     limit: AnswerLimit | None = None
-    """How large one answer may be, where that is limited."""
+    """The largest answer; None without a limit."""
     programs: ProgramRules | None = None
-    """What binds programs of whoever asks."""
+    """The rules for programs of the asker."""
 
     @property
     def declared(self) -> PrivateRows:
-        """What is declared of the data set."""
+        """The declaration of the data set."""
         entry = self.catalogue.get(self.dataset)
         if not isinstance(entry, PrivateRows):
             names = [
@@ -177,7 +179,7 @@ class Facts:
         return entry
 
     def price(self, offer: Offer) -> Price:
-        """The price of a method on the data set alone: what is offered, else the usual."""
+        """The price of a method on this data set: the offer, else the default."""
         epsilon = offer.epsilon
         if epsilon is None and offer.rho is None:
             epsilon = self.usual((self.dataset,))
@@ -185,7 +187,7 @@ class Facts:
 
 
 def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
-    """Make a method of what was asked, from public facts alone."""
+    """Plan a method of a family from its arguments and public facts."""
     asked = {**values, **family.fixed}
     offer = Offer(**{parameter.name: asked.pop(parameter.name) for parameter in family.cost})
     prepared: Plan = family.home().prepare(facts, offer, **asked)
@@ -194,7 +196,7 @@ def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Plan
 
 
 class Asking(Protocol):
-    """What may be asked through: the session of a vault at hand, or of one that is elsewhere."""
+    """The session of a local vault, or of a client: both plan here and run where the rows are."""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -202,11 +204,11 @@ class Asking(Protocol):
         ...
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
-        """What may be known by whoever asks."""
+        """The public facts that an asker may know."""
         ...
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
-        """Make a method of what was asked, from public facts alone."""
+        """Plan a method from public facts alone."""
         ...
 
     def run(
@@ -218,23 +220,23 @@ class Asking(Protocol):
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        """Charge and answer a prepared method; with a `gate`, attack the answer first."""
         ...
 
     def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
-        """Refuse a plan of which whoever asks may not be told."""
+        """Refuse a plan that the asker may not see."""
         ...
 
     def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
-        """Try a program on made-up rows, and say what it would cost; free."""
+        """Rehearse a program on made-up rows and forecast its cost; free."""
         ...
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What one more question may cost whoever asks, for programs and for people."""
+        """The amounts that one more query of the asker may cost, and the same in words."""
         ...
 
     def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
+        """The budget that would be left after this charge, as amounts and in words."""
         ...
 
     def check_all(self, methods: Sequence[Plan], asker_of: AskerOf) -> list[Charged]:
@@ -242,40 +244,42 @@ class Asking(Protocol):
         ...
 
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> AbstractContextManager[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for."""
+        """The rows of a data set, for its owner alone; nothing is charged."""
         ...
 
 
 @dataclass(frozen=True)
 class Session:
-    """Knows the declared data sets, where they lie, and the gatekeeper before them."""
+    """The declared data sets, the store that opens them, and the gatekeeper before them."""
 
     catalogue: Catalogue
     store: DataStore
     gatekeeper: Gatekeeper
     maximum: Fraction = EPSILON_MAXIMUM
-    """The largest epsilon that one question or publication may cost."""
+    """The largest epsilon of one query or publication."""
     kept: Sequence[Path] = ()
-    """The files in use, which no answer may be saved over."""
+    """The files in use, which no saved answer may overwrite."""
     sandbox: str | None = None
-    """Where programs run, where the owner chose; and how many blocks at the same time."""
+    """The sandbox that the owner chose for programs, and how many blocks it runs at once."""
     sandbox_workers: int = 1
     rules_for: Callable[[Principal | None], ProgramRules | None] = lambda _rights: None
-    """What binds the programs of a principal."""
+    """Gives the rules for programs of a principal."""
     _prepared: Mapping[str, WeakValueDictionary[int, Plan]] = field(
         default_factory=partial(defaultdict, WeakValueDictionary), repr=False, compare=False
     )
-    """What was prepared here, by the shape of its answer; nothing else is run."""
+    """The plans of this session, by the shape of their answers; no other plan is run.
+
+    Weak references: a plan that its caller has dropped needs no memory here."""
 
     def renewed(self, catalogue: Catalogue, gatekeeper: Gatekeeper, maximum: Fraction) -> Session:
-        """A session with other declarations; plans stay valid where theirs are the same."""
+        """A session with new declarations; plans stay valid if all old declarations do."""
         session = replace(self, catalogue=catalogue, gatekeeper=gatekeeper, maximum=maximum)
         is_same = all(catalogue.get(name) == declared for name, declared in self.catalogue.items())
         is_good = is_same and maximum == self.maximum
         return session if is_good else replace(session, _prepared=defaultdict(WeakValueDictionary))
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
-        """What may be known by whoever asks."""
+        """The public facts that an asker may know."""
         usual, asker = partial(self._usual, asker_of), asker_of(())
         return Facts(
             self._seen(asker.rights), dataset, self.maximum, usual, self.store.check, asker_of,
@@ -294,16 +298,18 @@ class Session:
         }
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
-        """Make a method of what was asked, from public facts alone."""
+        """Plan a method from public facts alone."""
         shape, rights = family.shape, facts.rights
         if rights is not None and shape not in rights.shapes:
-            rights.check("explain")  # all that may come of it then
+            # Without the shape itself a principal may only see what it would cost.
+            rights.check("explain")
         return self.admit(shape, prepared_of(family, values, facts), facts)
 
     def admit(self, shape: str, prepared: Plan, facts: Facts) -> Plan:
         """Admit a prepared method: only admitted methods are run here."""
         asker = facts.admit(prepared.datasets)
         _check(asker, None, prepared)
+        # Here and again at the gatekeeper: a plan may be run later, under other limits.
         self.gatekeeper.limits.check_answer(prepared, asker)
         self._prepared[shape][id(prepared)] = prepared
         return prepared
@@ -317,7 +323,7 @@ class Session:
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        """Charge and answer a prepared method; with a `gate`, attack the answer first."""
         request = check_request_id(request_id)
         if gate is not None:
             gate.check(self, asker_of, prepared)
@@ -332,18 +338,22 @@ class Session:
         request_id: str | None,
         subset: RowSubset | None = None,
     ) -> Answer:
-        """The answer as the gatekeeper gives it, before its family makes more of it.
+        """The answer of the gatekeeper, before its family reads it further.
 
-        That of a `subset` is one for good, whatever becomes of who asks, and of other data later.
+        With a `subset` of the rows, as for a period of a feed, the same question is answered once
+        for good: the snapshot number of the vault does not matter.
         """
         shapes = [
             shape
             for shape, admitted in list(self._prepared.items())
+            # By identity: a plan that somebody built or altered by hand equals none that was
+            # admitted.
             if admitted.get(id(prepared)) is prepared
         ]
         if not shapes:
             raise foreign_plan()
         datasets, public = prepared.datasets, prepared.public
+        # The asker is looked up now: permission or budget may have ended since the plan was made.
         asker, versions = asker_of(datasets), dict[str, int]()
         purpose = asker.purpose
         _check(asker, shapes[0], prepared)
@@ -375,9 +385,11 @@ class Session:
         purpose: str | None,
         versions: dict[str, int],
     ) -> Iterator[Mapping[str, Dataset]]:
-        """The data sets of a question, as long as they are what it was planned for."""
+        """Open the data sets of a plan; refuse those whose schema has changed since."""
         with self.store.together(private, public, purpose=purpose, versions=versions) as datasets:
             for name in (*private, *public):
+                # The plan's sensitivities follow from the schema; under another one its noise
+                # would be too small.
                 if datasets[name].schema != self.catalogue[name].schema:
                     raise EngineError(
                         "declarations_changed",
@@ -386,16 +398,16 @@ class Session:
             yield datasets
 
     def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
-        """Refuse a plan whose answer could not be stored; others could not be prepared here."""
+        """Refuse a plan whose answer could not be stored; the rest was checked by `prepare`."""
         self.gatekeeper.check_stored(prepared, asker_of(prepared.datasets))
 
     def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
-        """Try a program on made-up rows, and say what it would cost; free."""
+        """Rehearse a program on made-up rows and forecast its cost; free."""
         _check(asker_of(prepared.datasets), "code", prepared)
         return prepared.explain()
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What one more question may cost whoever asks, for programs and for people."""
+        """The amounts that one more query of the asker may cost, and the same in words."""
         asker = asker_of(datasets)
         return remaining_budget(self.gatekeeper.ledger, asker.own or asker.shared)
 
@@ -414,23 +426,24 @@ class Session:
 
     @contextmanager
     def owners_rows(self, dataset: str, asker_of: AskerOf) -> Iterator[Dataset]:
-        """The rows of a data set for its owner's own look, which nothing is charged for.
+        """The rows of a data set, for its owner alone; nothing is charged.
 
-        Where people are asked for consent, those who agree to the purpose named.
+        Where people are asked for consent, only those who agree to the named purpose.
         """
         purpose = asker_of((dataset,)).checked_owner().purpose
         with self.store.uncut(dataset, purpose=purpose) as rows:
             yield rows
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
-        """A tenth of the smallest budget that pays, which is public, spent or not."""
+        """A tenth of the smallest whole budget that pays; what is spent of it does not matter."""
         asker, ledger = asker_of(datasets), self.gatekeeper.ledger
+        # A default that followed what is left would tell askers how much others have spent.
         payers = (*asker.shared, *asker.own)
         usual = SHARE * min(ledger.account(name).budget.loss().epsilon for name in payers)
         return usual if asker.rights is None else asker.rights.usual(usual)
 
 
 def _check(asker: Asker, shape: str | None, prepared: Plan) -> None:
-    """Refuse a kind of answer, or a price, that the principal is not permitted."""
+    """Refuse a shape of answer or a cost that the principal is not permitted."""
     if asker.rights is not None and not asker.rights.is_owner:
         asker.rights.check(shape, prepared.parameters["cost"])

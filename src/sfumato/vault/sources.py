@@ -1,7 +1,8 @@
-"""One source, one population, within one vault: no other name or copy of it gets a fresh budget.
+"""Recognize a source under other names and as a copy, so that it gets no second budget.
 
-What is kept of a source are names that reveal nothing: digests of its paths or of its catalogue's
-names, and a keyed fingerprint of its rows. Decision `source-identity`.
+Within a vault a source belongs to one population. The vault records names of a source that reveal
+nothing: digests of its paths or of its names in a database, and a keyed fingerprint of its rows.
+Decision `source-identity`.
 """
 
 from __future__ import annotations
@@ -46,53 +47,54 @@ _MOVED = (
 
 @dataclass(frozen=True)
 class KnownSource:
-    """A source as it is now: what it is, and what its rows look like to the vault alone."""
+    """The present identity of a source, and fingerprints of its rows under the vault's key."""
 
     identity: Identity
     marks: frozenset[str]
 
     @property
     def names(self) -> frozenset[str]:
-        """What is kept of it, and bound to its population for good."""
+        """The names that are recorded and bound to its population for good."""
         return frozenset(map(source_name, self.identity.names)) | self.marks
 
     @property
     def compared(self) -> frozenset[str]:
-        """All names under which it may be known already."""
+        """All names under which it may be registered already."""
         return self.names | frozenset(map(source_name, self.identity.also))
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Its files, wherever they are moved."""
+        """Names of its files that stay when the files are moved."""
         return frozenset(f"{NODE}{digest(node.encode())}" for node in self.identity.nodes)
 
     @property
     def record(self) -> tuple[str, ...]:
-        """The names to keep, the files, and the version of these that all was taken from."""
+        """Everything to record: names, files, and the version of the files that was read."""
         return (*sorted(self.names), *sorted(self.nodes), *_version(self.identity))
 
 
 def secret_of(config: Config, ledger: Ledger) -> bytes:
-    """The key of a vault's fingerprints, or a new one as long as no fingerprint was taken."""
+    """The key of a vault's fingerprints; a new one while there is no fingerprint."""
+    # A missing key with fingerprints is an error: with a new key no copy would be recognized.
     path = config.folder / SECRET
     return read_secret(path) if path.exists() or _has_fingerprints(config, ledger) else new_secret()
 
 
 def _has_fingerprints(config: Config, ledger: Ledger) -> bool:
-    """Whether there is a fingerprint; those of removed data sets are in the ledger alone."""
+    """Whether the vault has a fingerprint; those of removed data sets are in the ledger alone."""
     listed = (name for held in config.datasets.values() for name in held.identity)
     bound = (json.loads(entry.body).get("dataset", "") for entry in ledger.entries())
     return any(name.startswith(_CONTENTS) for name in chain(listed, bound))
 
 
 def look(source: str, table: Table, secret: bytes) -> KnownSource:
-    """Find out what an opened source is, and take the fingerprint of its rows."""
+    """Identify an opened source and compute the fingerprints of its rows."""
     return KnownSource(identify(source, table.engine), _marks(source, table, secret))
 
 
 @dataclass(frozen=True)
 class KnownSources:
-    """The sources that a vault has, looked at anew where that is needed and possible."""
+    """The registered sources of a vault, which are opened again where needed and possible."""
 
     config: Config
     ledger: Ledger
@@ -102,11 +104,22 @@ class KnownSources:
     def check(
         self, new: KnownSource, population: str | None, rows: int, purposes: Sequence[str] = ()
     ) -> Mapping[str, KnownSource]:
-        """Refuse a source that is known as another's; None is the population of public ones.
+        """Refuse a source that is registered with another population or other purposes.
 
-        What its people are asked for is the same wherever it stands, or one name would go round
-        what another asks.
-        Returns what was found of the sources that are registered already.
+        Parameters
+        ----------
+        population
+            The population of the new data set; None for a public one.
+        rows
+            The number of its rows.
+        purposes
+            Its purposes. All names of a source have the same purposes; otherwise one name could be
+            used for a purpose to which its people did not agree.
+
+        Returns
+        -------
+        Mapping
+            By data set, the registered sources that could be opened, as they are now.
         """
         known: dict[str, KnownSource] = {}
         unseen: dict[str, PrivateSet] = {}
@@ -116,10 +129,13 @@ class KnownSources:
             except SfumatoError as error:
                 self._warn_unreachable(name, error)
                 if isinstance(held, PrivateSet) and held.population != population:
+                    # Checked last: if the recorded names already tell the source, the refusal says
+                    # so.
                     unseen[name] = held
             if self._is_same_source(held, known.get(name), new):
                 _check_kind(name, held, population)
                 _check_purposes(name, held, purposes)
+            # A file that was moved keeps its number on the disk, whatever its path says.
             if new.nodes & set(held.identity):
                 _check_kind(name, held, population, _MOVED)
                 _check_purposes(name, held, purposes, _MOVED)
@@ -132,10 +148,10 @@ class KnownSources:
         return known
 
     def renewed(self, known: Mapping[str, KnownSource]) -> dict[str, tuple[str, ...]]:
-        """What to keep of registered sources from now on, where it is more than is kept.
+        """The new records of registered sources that have changed since they were recorded.
 
-        A vault of an older version may hold one source under two populations. Nothing can be bound
-        twice, so there the second keeps what it has.
+        A vault of an older version may hold one source under two populations. A name is bound once,
+        so there the second data set keeps its record.
         """
         renewed, claimed = {}, dict[str, str]()
         for name, source in known.items():
@@ -155,10 +171,11 @@ class KnownSources:
         return renewed
 
     def _look_again(self, held: PrivateSet | PublicSet, rows: int) -> KnownSource:
-        """A registered source as it is now."""
+        """A registered source as it is now; fingerprints only where they may have changed."""
         source = source_of(self.config.folder, held.source)
         if "://" not in source:
             identity = identify(source)
+            # Same version of the files: the recorded fingerprint still holds, and nothing is read.
             if set(_version(identity)) <= set(held.identity):
                 return KnownSource(identity, frozenset())
         schema = load_schema(self.config.folder / held.schema)
@@ -189,10 +206,10 @@ class KnownSources:
 
 
 def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -> None:
-    """Refuse a data set whose source has become another's since it was added.
+    """Refuse a data set whose address now leads to the source of another one.
 
-    Nothing but names is compared, which depend on no row. What is kept of the others is at hand;
-    they are looked at only where this one is not what it was.
+    Only names are compared, and these depend on no row. Other sources are opened only if this one
+    has changed.
     """
     held, current = config.datasets[name], KnownSource(identity, frozenset())
     population = held.population if isinstance(held, PrivateSet) else None
@@ -217,7 +234,7 @@ def check_apart(config: Config, ledger: Ledger, name: str, identity: Identity) -
 
 
 def _reader_of(source: str) -> str:
-    """What must be opened to look at a source; what another keeps has other names."""
+    """The kind of system that reads a source; sources of two kinds share no names."""
     scheme = source.partition("://")[0] if "://" in source else ""
     return POSTGRES[0] if scheme in POSTGRES else "spark" if scheme in SPARK else scheme
 
@@ -225,10 +242,10 @@ def _reader_of(source: str) -> str:
 def _reads_the_same(
     config: Config, neighbour: PrivateSet | PublicSet, current: KnownSource
 ) -> bool:
-    """Whether another data set reads now what this one does.
+    """Whether another data set now reads the same source.
 
-    Where it cannot be looked at, its files may lie here. Otherwise their former numbers tell
-    nothing: a file system has given them to others.
+    If that one cannot be opened, its files may have been moved here: then the recorded numbers of
+    its files decide. If it can, recorded numbers mean nothing: the disk may have reused them.
     """
     try:
         return identify(source_of(config.folder, neighbour.source)).matches(current.identity)
@@ -249,7 +266,7 @@ def _source_replaced(name: str, owner: str, lacking: str = _POOR) -> SourceError
 
 
 def rows_of(table: Table) -> int:
-    """How many rows a table has."""
+    """Count the rows of a table."""
     counted = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), "sf_rows")
     result = table.engine.run(exp.select(counted).from_(table.engine.table))
     return int(result["sf_rows"][0].as_py())
@@ -288,7 +305,7 @@ def _version(identity: Identity) -> tuple[str, ...]:
 def _check_kind(
     name: str, held: PrivateSet | PublicSet, population: str | None, otherwise: str = ""
 ) -> None:
-    """Two public names may mean one table, and two private ones of one population too."""
+    """Refuse one source as public and private, or under two populations."""
     if isinstance(held, PrivateSet):
         if held.population != population:
             owner = f"the data set {quoted(name)}"
@@ -322,7 +339,10 @@ def _check_purposes(
 
 
 def _unseen(name: str, owner: str) -> ParameterError:
-    """Its rows may have changed before they were moved: then nothing recorded tells them."""
+    """The error for a new source while a registered one of another population is unreadable.
+
+    The new one may be a moved copy whose rows changed before: then no recorded name recognizes it.
+    """
     return ParameterError(
         "dataset_attached",
         f"Cannot tell whether this source holds the rows of the data set {quoted(name)}, which "

@@ -21,7 +21,7 @@ from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
-from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.datastore import IN_PROCESS, DataStore, Location
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private as PrivateTable
 from sfumato.vault.session import Asker, Session
@@ -106,7 +106,7 @@ def ask(engine: Engine, sql: str) -> sf.Answer:
             {"t": PrivateRows(T, UNIT, "t"), "towns": PublicRows(TOWNS, shared)},
             DataStore(
                 {
-                    "t": Location(HERE, lambda: held, UNIT),
+                    "t": Location(IN_PROCESS, lambda: held, UNIT),
                     "towns": Location("b", lambda: public, None),
                 }
             ),

@@ -249,7 +249,7 @@ def test_hints_survive_a_line_that_was_written_half(tmp_path: Path) -> None:
     with (tmp_path / f"{'b' * 64}.json").open("ab") as file:
         file.write(b'{"bob": "tw\n[1]\n{"eve": 3}\n')
     index.note("b" * 64, ("bob", "three"))
-    assert index.find("b" * 64) == [("ann", "one"), ("bob", "three")]
+    assert index.requests_of("b" * 64) == [("ann", "one"), ("bob", "three")]
 
 
 def test_a_receipt_tells_its_number_to_the_owner_alone(

@@ -198,8 +198,7 @@ class StreamFeeds:
         made_at = ledger.decided().time.isoformat(timespec="seconds")
 
         def once(book: BookState) -> Amendment:
-            # Another host recorded the step meanwhile, with the same figures, since both read one
-            # state.
+            # Another process recorded the step meanwhile; its settled state is this one's too.
             if key[1] in book.of(STEPS):
                 return Amendment()
             if reached.step != period.number:

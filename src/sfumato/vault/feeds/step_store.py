@@ -124,7 +124,7 @@ class StepStore:
         self._secret = config.folder / SECRET
 
     def reserved(self, stream: str) -> Reserved | None:
-        """The last reserved step of a stream; None before the first. A settled one has no counts."""
+        """The last reserved step of a stream, without counts once settled; None before it."""
         with self._store.reading() as connection:
             row = connection.execute(select(_reserved).where(_reserved.c.stream == stream)).first()
         if row is None:

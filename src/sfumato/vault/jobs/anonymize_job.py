@@ -1,4 +1,4 @@
-"""Anonymizing a data set of a vault, for its owner: no budget, but rows of people who agreed."""
+"""Jobs that anonymize a data set for its owner: no budget, but only rows of people who agreed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SEARCH = (
 )  # fmt: skip
 _FURTHER = ("sensitive", "by", "attacks", "require", "publish_findings")
 OPTIONS = (*_CRITERIA, *_SEARCH, *_FURTHER)
-"""What may be wished of it: what `anonymize` of a table takes, but for another table of people."""
+"""The options of a job: those of `Table.anonymize` except a second table of people."""
 
 
 def check_option_names(asked: Iterable[str]) -> None:
-    """Refuse what cannot be wished at all."""
+    """Refuse options that anonymizing does not have."""
     for name in asked:
         if name not in OPTIONS:
             raise ParameterError(
@@ -53,7 +53,7 @@ def check_option_names(asked: Iterable[str]) -> None:
 
 
 def check_request_options(vault: Vault, job: Job) -> None:
-    """Refuse what could not be done, before the job is kept; by the schema alone, not by rows."""
+    """Refuse a job that could not be done, before it is stored; by the schema, not by rows."""
     asked = job.asked
     schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
     _check_attacks(asked, schema)
@@ -63,11 +63,12 @@ def check_request_options(vault: Vault, job: Job) -> None:
     algorithm = arguments.text(asked.get("algorithm", "optimal"), "algorithm")
     criteria, _ = criteria_of(schema, numbers, columns, algorithm)
     limit, share = seconds_of(asked.get("limit_seconds")), asked.get("suppress", 0)
-    wished = {name: asked.get(name) for name in _SEARCH if name != "algorithm"}
-    wished |= {"sensitive": columns or None, "limit_seconds": limit}
-    wished |= {"suppress": share if probability(share, "suppress") else None}
-    wished |= {"refine": arguments.flag(asked.get("refine", False), "refine") or None}
-    check_options(algorithm, wished, criteria)
+    options = {name: asked.get(name) for name in _SEARCH if name != "algorithm"}
+    options |= {"sensitive": columns or None, "limit_seconds": limit}
+    # None where an option has no effect, as `check_options` refuses each that an algorithm ignores.
+    options |= {"suppress": share if probability(share, "suppress") else None}
+    options |= {"refine": arguments.flag(asked.get("refine", False), "refine") or None}
+    check_options(algorithm, options, criteria)
     if not criteria:
         raise no_criterion()
     if algorithm in SEARCHES:
@@ -87,7 +88,7 @@ def _check_attacks(asked: Mapping[str, Any], schema: Schema) -> None:
 
 
 def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
-    """Write an anonymized release into the vault's folder; what is there already is replaced."""
+    """Write an anonymized release into the folder; that of an earlier attempt is replaced."""
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     beginning()
     target = folder_of(vault.config.folder, job.id)
@@ -96,17 +97,18 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
         for folder in (target.parent, target):
             folder.mkdir(mode=0o700, exist_ok=True)
         release.save(target / WRITTEN, overwrite=True)
-        for path in target.rglob("*"):  # nobody has been given it yet
+        # Readable by the owner alone until the release is opened to others, which a server serves.
+        for path in target.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def folder_of(vault: Path, job: str) -> Path:
-    """Where what a job anonymized is kept."""
+    """The folder with the files of a job's release or comparison."""
     return vault / RELEASES / job
 
 
 def anonymized(vault: Path, job: str) -> Release | None:
-    """What a job anonymized, as anybody may have it; None where it is not in this folder."""
+    """The release of a job without the owner's findings; None if its files are not here."""
     single_file = folder_of(vault, job) / WRITTEN
     several = single_file.with_suffix("")
     path = next((candidate for candidate in (single_file, several) if candidate.exists()), None)
@@ -115,8 +117,9 @@ def anonymized(vault: Path, job: str) -> Release | None:
 
 @contextmanager
 def owners_table(private: Private) -> Iterator[Table]:
-    """A data set as a table of its steward, without people who did not agree."""
+    """Open a data set as a table for its owner, without people who did not agree."""
     with private.owners_rows() as rows:
+        # Nothing was filtered, so the search may run in the data set's own engine, without a copy.
         if rows.table == rows.engine.table:
             reasons = ("declared in the schema",) * len(rows.schema.columns)
             yield Table(rows.engine, rows.schema, reasons)

@@ -1,7 +1,7 @@
 """A job: the request in plain JSON, its owner and its state.
 
-It is kept in a database and run on whichever server takes it up. Nothing that it tells while it
-runs depends on a row: its stages are those of the protocol.
+Jobs are stored in a database and run by any server of the vault. The progress of a job depends on
+no row: its stages are those of the protocol.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 COMPARE = "compare"
-"""The family of jobs that look at releases and make none."""
+"""The family of jobs that compare releases and produce none."""
 
 
 class JobState(StrEnum):
@@ -47,16 +47,16 @@ class JobState(StrEnum):
 ENDED = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 STAGES = ("waiting", "preparing", "answering", "ended")
-"""What a job goes through, whatever the rows are: planned from public facts, then charged, counted
-and noised in one."""
+"""The stages of a job, the same for all rows. Charge, counting and noise are one stage, because the
+time between them depends on rows."""
 PREPARING, ANSWERING, LAST = 1, 2, 3
 MOST_ATTEMPTS = 3
-"""So often a job is begun: one that takes its server down is not begun for ever."""
+"""The largest number of starts: a job that takes its server down is not started for ever."""
 
 
 @dataclass(frozen=True, repr=False)
 class Job(Shown):
-    """Work that was asked for and is kept until it is done, whatever happens to who asked."""
+    """Submitted work, stored until it is done, also if its caller is gone."""
 
     id: str
     family: str
@@ -64,7 +64,7 @@ class Job(Shown):
     principal: str
     asked: Mapping[str, Any]
     request_id: str
-    """Under which it is charged, once, however often it is begun."""
+    """The request id of its charge: it is charged once, however often it is started."""
     purpose: str | None = None
     state: JobState = JobState.WAITING
     stage: int = 0
@@ -83,12 +83,12 @@ class Job(Shown):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will become of it."""
+        """Whether the job is done, failed or cancelled."""
         return self.state in ENDED
 
     @property
     def release(self) -> str | None:
-        """The release that came of it, by its name in `vault.releases`."""
+        """The name of its release in `vault.releases`, if it produced one."""
         gave = self.state is JobState.DONE and self.family != COMPARE
         return self.id if gave else None
 
@@ -163,9 +163,9 @@ MOST_BYTES = 1024 * 1024
 
 
 def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[str, Any]:
-    """What was asked, such that it reads the same when it is taken up again.
+    """The arguments as JSON values, which read the same when the job is run.
 
-    Of `files` the contents are given: a name would be that of a file on the server.
+    For arguments in `files`, values must be given and no path: it would be that of a server's file.
     """
     plain = {}
     for name, value in asked.items():
@@ -190,6 +190,7 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
 def _plain_value(value: object, name: str) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
+    # JSON has no NaN and no infinity: they fall through to the refusal at the end.
     if isinstance(value, float) and isfinite(value):
         return value
     if isinstance(value, Decimal | Fraction):
@@ -211,7 +212,7 @@ def _plain_value(value: object, name: str) -> Any:
 
 
 def families() -> dict[str, Family]:
-    """What a job may be of: every family of one data set, besides anonymizing."""
+    """The families that a job can run, besides anonymizing: those of one data set."""
     from sfumato.vault.families import FAMILIES
 
     return {name: family for name, family in FAMILIES.items() if family.of_dataset}
@@ -230,12 +231,12 @@ def family_named(name: str) -> Family:
 
 
 def check_request(request_id: str) -> None:
-    """Refuse what a request cannot be called."""
+    """Refuse a text that cannot be a request id."""
     check_name(request_id, "request id")
 
 
 def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
-    """What a job is asked in plain values; refused where its method would not take it."""
+    """The arguments of a job as JSON values; refused where its method would not take them."""
     if family == ANONYMIZE:
         options = plain_values(asked, ("population",))
         check_option_names(options)

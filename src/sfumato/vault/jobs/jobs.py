@@ -1,10 +1,9 @@
 """The jobs of a vault: submitted, listed, cancelled and run by worker threads.
 
-A job is prepared when it is submitted, so that what cannot be done is refused at once; it is
-prepared again when it is run, by what the vault declares and permits then. It runs under the
-request id that it was submitted with, however often it is begun: what was charged is not charged
-again, what was answered is given from the ledger, and what drew entropy and was lost stays lost.
-Decision `jobs`.
+A job is prepared when it is submitted, so that impossible work is refused at once, and prepared
+again when it is run, by the declarations and permissions of that time. All its starts use the
+request id of its submission: a charge is made once, a stored answer is given again, and a charge
+whose noise was lost stays lost. Decision `jobs`.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
     RunJob = Callable[[Job, Callable[[], None]], Mapping[str, Any]]
-    """Does the work of a job and says where it lies; it calls before anything is charged."""
+    """Does the work of a job and returns its result; calls its argument before any charge."""
     StopThread = Callable[[int], None]
-    """Stops what a thread has an engine do."""
+    """Cancels the engine's work for a thread, by the thread's number."""
 
 
 # A job whose server died is taken up by another one after this time.
@@ -66,9 +65,9 @@ _AWAY = {
     "heavy_work_busy",
     *("store_unavailable", "ledger_busy", "ledger_disk_full", "ledger_failed", "ledger_replaced"),
 }
-"""Refusals after which a job waits for as long as it takes: nothing is charged meanwhile."""
+"""Refusals after which a job waits without end: the service is away, and nothing is charged."""
 _PASSING = {"answer_pending", "data_unreachable", "source_unready"}
-"""Refusals, before any charge, after which the same work may go through a little later."""
+"""Refusals, before any charge, after which the same work may succeed a little later."""
 
 
 class _NotOursError(Exception):
@@ -105,7 +104,7 @@ class JobWorkers:
         self._look = threading.Event()
 
     def start(self, workers: int) -> None:
-        """Begin to take jobs up, in so many threads more."""
+        """Start `workers` further threads that run jobs."""
         self._stopping.clear()
         first = not self._threads
         work = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
@@ -115,7 +114,7 @@ class JobWorkers:
             thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """Take up no more, and wait for what runs; whether all of it came to an end in time."""
+        """Start no further jobs and wait for running ones; return whether all ended in time."""
         self._stopping.set()
         self._wake.set()
         self._look.set()
@@ -126,15 +125,15 @@ class JobWorkers:
         return not self._threads
 
     def wake(self) -> None:
-        """Look for work now rather than at the next turn."""
+        """Look for jobs now and not only after the pause."""
         self._wake.set()
 
     def look(self) -> None:
-        """Look now whether what runs here is still to be done."""
+        """Check now whether the jobs that run here were cancelled or taken over."""
         self._look.set()
 
     def work(self) -> int:
-        """Do what waits in this thread, until nothing does; say how many jobs that were."""
+        """Run waiting jobs in this thread until there are none; return their number."""
         keeper = None
         if not self._threads:
             self._stopping.clear()
@@ -162,7 +161,8 @@ class JobWorkers:
                 self._wake.clear()
 
     def _next(self) -> bool:
-        """Take up one job and bring it to an end; False where none waits."""
+        """Claim one job and run it; False if none waits."""
+        # A name for this one attempt: a job that comes back to the same thread is another lease.
         holder = token_hex(16)
         job = self._store.claim(holder, self._lease)
         if job is None:
@@ -180,6 +180,7 @@ class JobWorkers:
 
     def _bring_to_end(self, job: Job) -> None:
         def charging() -> None:
+            # The last point at which a cancelled job costs nothing.
             if not self._store.note(job.holder, ANSWERING):
                 raise _NotOursError
 
@@ -201,7 +202,9 @@ class JobWorkers:
             )
 
     def _settle(self, job: Job, error: SfumatoError) -> None:
-        """Note a refusal, or have the job begun again where that may help."""
+        """Store a refusal, or let the job wait if a later start may succeed."""
+        # The stored error goes to the job's owner; what only the operator may read goes to the
+        # log.
         if isinstance(error, InternalError) or error.detail:
             self._tell_operator(job.id, f"{error.code}: {error.detail or error.message}")
         if error.code in _AWAY:
@@ -212,8 +215,9 @@ class JobWorkers:
             self._store.mark_failed(job.holder, error)
 
     def _keep_leases(self) -> None:
-        """Renew the leases of what runs here, and stop what was cancelled or is another's."""
+        """Renew the leases of jobs that run here; stop those that were cancelled or taken over."""
         while not self._stopping.is_set() or self._held:
+            # Two renewals may fail before a lease ends.
             self._look.wait(self._lease / 3)
             self._look.clear()
             with self._guard:
@@ -237,7 +241,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class Jobs(Shown):
-    """Long work of a vault, kept until it is done. A principal sees their own, the owner all."""
+    """The jobs of a vault. A principal sees their own jobs, the owner sees all."""
 
     def __init__(
         self, vault: Vault, data: DataStore, *, lease_seconds: float = LEASE_SECONDS
@@ -276,14 +280,38 @@ class Jobs(Shown):
         plan: str | None = None,
         **asked: object,
     ) -> Job:
-        """Have something done that takes its time: publish, synthesize, above or anonymize.
+        """Submit a job. A worker must run it: `start`, `work`, a server, or 'sfumato job run'.
 
-        For owners also compare, which sets `releases` of the data set beside each other.
+        Parameters
+        ----------
+        family
+            "publish", "synthesize", "above" or "anonymize"; for owners also "compare", which
+            compares `releases` of the data set.
+        dataset
+            The data set.
+        principal, purpose
+            Who asks and pays, by default the owner; the purpose to which people agreed.
+        request_id
+            The charge is made under it when the job runs. The same id with the same work returns
+            the same job.
+        plan
+            The digest of a plan; any other plan is refused.
+        **asked
+            The options of the method of that name.
 
-        What it is asked is what the method of that name takes. Nothing is charged before a worker
-        takes it up, under the `request_id`: submitting the same again under it gives the same job.
-        With a `plan`, the digest of one, anything else than that plan is refused.
-        Somebody must work: `start`, `work`, a server, or 'sfumato job run'.
+        Returns
+        -------
+        Job
+            The stored job.
+
+        Raises
+        ------
+        ParameterError
+            For options that do not fit, or if `plan` is another (`plan_changed`).
+        PolicyError
+            Without permission, or with too many unfinished jobs.
+        BudgetError
+            If the budget would not pay for it now; nothing is charged before it runs.
         """
         asking_principal, name = asking(principal), arguments.text(dataset, "dataset")
         arguments.maybe_text(purpose, "purpose")
@@ -296,16 +324,15 @@ class Jobs(Shown):
             Job(job_id, family, name, asking_principal, asked, key, purpose), plan
         )
         self._data.check_purpose((name,), purpose)
-        if (
-            self._store.under(asking_principal, key) is None
-        ):  # what was kept before may be paid for already
+        # A job that is stored under this id may be paid for already: then the budget may be empty.
+        if self._store.under(asking_principal, key) is None:
             self._check_payable(job, prepared)
         stored = self._store.add(job)
         self._workers.wake()
         return stored
 
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
-        """A job as it is now; one of somebody else is not there."""
+        """A job in its present state; jobs of other principals do not exist for the caller."""
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
         stored = self.look_up(name, principal=principal)
         if stored is None:
@@ -313,7 +340,7 @@ class Jobs(Shown):
         return stored
 
     def look_up(self, job: str, *, principal: str | None = None) -> Job | None:
-        """A job as it is now, or None."""
+        """A job in its present state, or None."""
         owner, name = self._visible_owner(principal), arguments.text(job, "job")
         return self._store.get(name, owner) if self._begun else None
 
@@ -331,19 +358,16 @@ class Jobs(Shown):
         return self._store.list(owner, limit=number) if self._begun else []
 
     def get_of_anyone(self, job: str) -> Job | None:
-        """A job of anybody, for who decides by other means whether it may be seen."""
+        """A job of any principal, for callers that check permission themselves."""
         return self._store.get(job, None) if self._begun else None
 
     def list_done(self, principal: str | None, limit: int) -> Sequence[Job]:
-        """The newest jobs that are done, of one principal or of all."""
+        """List the newest jobs that are done, of one principal or of all."""
         states = [JobState.DONE]
         return self._store.list(principal, limit=limit, states=states) if self._begun else []
 
     def cancel(self, job: str | Job, *, principal: str | None = None) -> Job:
-        """End a job, whatever it is at. What was charged for it stays spent.
-
-        One that has ended stays as it is.
-        """
+        """Cancel a job that has not ended. A charge that was made for it stays spent."""
         stored = self.get(job, principal=principal)
         self._store.cancel(stored.id, self._visible_owner(principal))
         self._workers.look()
@@ -352,7 +376,7 @@ class Jobs(Shown):
     def wait(
         self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
     ) -> Job:
-        """Wait until a job has ended, at most so long, and give it as it is then."""
+        """Wait until a job has ended, at most `seconds`, and return it."""
         end = None
         if seconds is not None:
             end = time.monotonic() + arguments.seconds(seconds, "seconds")
@@ -363,16 +387,16 @@ class Jobs(Shown):
             time.sleep(_PAUSE_SECONDS)
 
     def start(self, workers: int = 1) -> None:
-        """Begin to work on jobs, in so many threads of this process."""
+        """Run jobs in `workers` threads of this process."""
         self._workers.start(arguments.whole(workers, "workers"))
 
     def stop(self, seconds: float = 30) -> bool:
-        """Take up no more jobs, and wait so long for those that run; whether all of them ended."""
+        """Start no further jobs, wait at most `seconds`; return whether all running ones ended."""
         patience = arguments.seconds(seconds, "seconds")
         return self._workers.stop(patience) if "_workers" in self.__dict__ else True
 
     def work(self) -> int:
-        """Do what waits, here and now, until nothing does; say how many jobs that were."""
+        """Run waiting jobs in this thread until there are none; return their number."""
         return self._workers.work() if self._begun else 0
 
     def close(self) -> None:
@@ -382,7 +406,7 @@ class Jobs(Shown):
             self._store.close()
 
     def _planned(self, job: Job, plan: str | None) -> tuple[Job, Plan | None]:
-        """A job in plain values, as it would be done today; what cannot be done is refused."""
+        """A job in plain values with its plan of today; impossible work is refused."""
         person = self._vault.principal_registry.admitted(job.principal)
         if job.family in (ANONYMIZE, COMPARE):
             if not person.is_owner:
@@ -401,19 +425,20 @@ class Jobs(Shown):
                 check_candidates(self._vault, job)
             return job, None
         shape = family_named(job.family).shape
+        # Without permission nothing is planned: refusals of a plan tell what is declared.
         person.check(shape)
         job = replace(job, asked=asked_plainly(job.family, job.asked))
         _, prepared = self._prepared(job)
         check_plan(prepared, plan)
         person.check(shape, prepared.parameters["cost"])
         if not job.asked.keys() & {"epsilon", "rho"}:
-            # What nobody named a price for costs what it would cost today.
+            # Without a price it costs today's default, also if the budget changes before it runs.
             usual = prepared.parameters["cost"]["epsilon"]
             job = replace(job, asked={**job.asked, "epsilon": usual})
         return replace(job, plan=plan_digest(prepared)), prepared
 
     def _check_payable(self, job: Job, prepared: Plan | None) -> None:
-        """Refuse what would fail today, by the registry and the budgets; no row decides it."""
+        """Refuse what would fail today by consent or budget; no row is read for it."""
         if prepared is None:
             self._data.check_consent((job.dataset,))
             return
@@ -426,12 +451,12 @@ class Jobs(Shown):
         self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
     def _prepared(self, job: Job) -> tuple[Private, Plan]:
-        """What a job asks, by what is declared and permitted now."""
+        """The plan of a job, by present declarations and permissions."""
         private = self._vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
         return private, private.prepare(families()[job.family], **job.asked)
 
     def _run(self, job: Job, charging: Callable[[], None]) -> dict[str, Any]:
-        """Do the work of a job; what it gives is kept where the result says."""
+        """Do the work of a job; return what its record keeps of the result."""
         with suppress(SfumatoError):  # a configuration that is being edited is taken up later
             self._vault.refresh()
         if job.family == ANONYMIZE:
@@ -454,7 +479,7 @@ class Jobs(Shown):
         return {"receipt": answer.entry, "charged": charged}
 
     def _visible_owner(self, principal: str | None) -> str | None:
-        """Of whom jobs are looked at: an owner's eyes are for all."""
+        """The principal whose jobs are visible to the caller; None for all, to an owner."""
         person = self._vault.principal_registry.admitted(asking(principal))
         return None if person.is_owner else person.name
 

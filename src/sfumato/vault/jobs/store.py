@@ -1,8 +1,8 @@
 """Jobs in a database: jobs.sqlite in the vault's folder, or the ledger's PostgreSQL.
 
-Whoever runs a job holds it by a lease, which is renewed while the work goes on; when its holder
-dies, the next one takes the job up. Time is the database's own, so that servers need not agree on
-it. What is done stays done: an answer in the ledger is a fact, whoever noted it. Decision `jobs`.
+A worker holds a job by a lease and renews it while it works; when the worker dies, another one
+takes the job after the lease. Time is the database's own, so servers need not agree on a clock.
+Done stays done: an answer in the ledger is a fact, whichever worker reports it. Decision `jobs`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from sfumato.vault.config import Config
 
 MOST_WAITING = 100
-"""So many jobs of one principal may be unfinished at a time."""
+"""The largest number of unfinished jobs of one principal."""
 ANSWER_LOST = "answer_lost"
 
 _metadata = MetaData()
@@ -73,6 +73,7 @@ _jobs = Table(
     Column("holder", Name),
     # While it runs: until when it is its holder's. While it waits: from when on it may be taken.
     Column("until", Int64, nullable=False),
+    # Ids of different principals never collide, so nobody learns whether another one used an id.
     UniqueConstraint("principal", "request", name="sfumato_jobs_once"),
     sqlite_strict=True,
 )
@@ -100,7 +101,7 @@ class JobStore:
         self._now = literal_column(_CLOCKS[self._tables.dialect_name], Int64)
 
     def add(self, job: Job) -> Job:
-        """Keep a job; one that was kept under the same request is given back as it is."""
+        """Store a job; return the stored one if its request id is known."""
         asked = dumps(job.asked, sort_keys=True)
         values = {
             "id": job.id,
@@ -122,6 +123,8 @@ class JobStore:
             try:
                 with self._tables.writing() as connection:
                     row = connection.execute(select(_jobs).where(*same_request)).first()
+                    # Count and insert in one transaction; SQLite has one writer, PostgreSQL the
+                    # unique constraint.
                     if row is None:
                         self._check_room(connection, job.principal)
                         connection.execute(insert(_jobs).values(values))
@@ -159,9 +162,9 @@ class JobStore:
             return [_job(row) for row in connection.execute(asked)]
 
     def claim(self, holder: str, seconds: float) -> Job | None:
-        """Take up the next job that waits or whose holder died; None where there is none.
+        """Claim the next job that waits or whose holder died; None if there is none.
 
-        Whoever has fewest running comes first, so that nobody fills all workers.
+        The principal with the fewest running jobs comes first, so nobody fills all workers.
         """
         free = and_(_jobs.c.state == JobState.WAITING, _jobs.c.until <= self._now)
         abandoned = and_(_jobs.c.state == JobState.RUNNING, _jobs.c.until < self._now)
@@ -185,6 +188,8 @@ class JobStore:
                     "holder": holder,
                     "until": self._now + int(seconds * 1000),
                 }
+                # It was started that often without an end, each time with its server: the next one
+                # shall live.
                 if row.attempts >= MOST_ATTEMPTS:
                     values = self._over(JobState.FAILED, error=_error_record(_abandoned()))
                 connection.execute(update(_jobs).where(_jobs.c.id == row.id).values(values))
@@ -193,17 +198,17 @@ class JobStore:
                 return _job(claimed)
 
     def renew(self, holder: str, seconds: float) -> bool:
-        """Go on holding a job; False where it was cancelled or is another's by now."""
+        """Renew the lease of a job; False if it was cancelled or is held by another worker."""
         return self._change({"until": self._now + int(seconds * 1000)}, *_held(holder))
 
     def note(self, holder: str, stage: int) -> bool:
-        """Note a stage; False where the job is not its holder's to go on with."""
+        """Store a stage; False if the job was cancelled or is held by another worker."""
         return self._change({"stage": stage}, *_held(holder))
 
     def mark_done(self, name: str, result: Mapping[str, Any]) -> None:
-        """Note that a job's answer is kept, whoever holds the job by now, unless it was cancelled.
+        """Mark a job as done, whichever worker holds it now, unless it was cancelled.
 
-        Another holder may have found the charge without its answer while this one was at it.
+        Another worker may have found the charge without its answer while this one still computed.
         """
         lost = and_(_jobs.c.state == JobState.FAILED, _jobs.c.error.contains(f'"{ANSWER_LOST}"'))
         self._change(
@@ -213,11 +218,11 @@ class JobStore:
         )
 
     def mark_failed(self, holder: str, error: SfumatoError) -> None:
-        """Note why a job failed."""
+        """Mark a job as failed, with the error."""
         self._change(self._over(JobState.FAILED, error=_error_record(error)), *_held(holder))
 
     def put_back(self, holder: str, seconds: float, *, counted: bool) -> None:
-        """Let a job wait, for some time at least, and be begun again; this time counts or not."""
+        """Let a job wait at least `seconds` before its next start; `counted`: this start counts."""
         self._change(
             {
                 "attempts": _jobs.c.attempts - (0 if counted else 1),
@@ -230,7 +235,7 @@ class JobStore:
         )
 
     def cancel(self, name: str, principal: str | None) -> bool:
-        """End a job that has not ended, from whatever it is at."""
+        """Cancel a job that has not ended; return whether it was cancelled."""
         return self._change(
             self._over(JobState.CANCELLED), _of(principal), _jobs.c.id == name, _is_open
         )
@@ -302,7 +307,7 @@ def _job(row: Row[Any]) -> Job:
 
 
 def _error_record(error: SfumatoError) -> str:
-    # A job is read from elsewhere, so its message names no place of this machine.
+    # Jobs are read from other machines, so the message names no path of this one.
     message = without_places(in_fields(error))
     return dumps({"code": error.code, "message": message, "kind": type(error).__name__})
 

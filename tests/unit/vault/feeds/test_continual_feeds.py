@@ -144,7 +144,7 @@ def test_a_step_that_was_killed_comes_to_the_same_figure(
     tried, settle = list[list[Any]](), StepStore.settle
 
     def killed(_self: StepStore, _stream: str, reached: Reached) -> Reached:
-        tried.append(list(reached.told["values"]))
+        tried.append(list(reached.figures["values"]))
         raise Killed
 
     steps = len(vault.feed_registry.get("so-far").periods)
@@ -176,7 +176,7 @@ def test_a_step_that_stood_but_was_not_told_is_told_as_it_stood(
         return real(self, decide, operator=operator)
 
     def noted(self: StepStore, stream: str, reached: Reached) -> Reached:
-        settled.append(reached.told["values"])
+        settled.append(reached.figures["values"])
         return settle(self, stream, reached)
 
     monkeypatch.setattr(StepStore, "settle", noted)
@@ -250,7 +250,7 @@ def test_a_step_killed_after_its_draw_counts_the_same_rows_again(
     tried, settle = list[list[Any]](), StepStore.settle
 
     def killed(_self: StepStore, _stream: str, reached: Reached) -> Reached:
-        tried.append(list(reached.told["values"]))
+        tried.append(list(reached.figures["values"]))
         raise Killed
 
     monkeypatch.setattr(StepStore, "settle", killed)
