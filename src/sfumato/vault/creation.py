@@ -1,8 +1,13 @@
-"""How a vault begins: everything is checked first, then `vault.toml` makes the folder a vault.
+"""Create a vault, and join a further host to it.
 
-So a folder is a vault or is not. What a killed `init` left is known by its ledger, which holds
-nothing but the first entry: it has promised nobody anything, and the next `init` goes on with it.
-Decisions `ledger-head` and `charge-order`.
+Creation checks everything first; `vault.toml`, written last, makes the folder a vault. A killed
+`init` is recognized by its ledger, which has only the first entry, and the next `init` goes on
+with it.
+
+Several hosts may use one ledger: each keeps a head of its own, and any head detects a rollback. A
+host without a head answers nobody, since it would accept an old database. So a host that joins
+starts from the positions that another host has seen, which an operator carries over; the database
+must hold them and all later entries. Decisions `ledger-head` and `charge-order`.
 """
 
 from __future__ import annotations
@@ -74,10 +79,11 @@ def create(folder: Path, *, database: str = "ledger.sqlite", head: Path | None =
 
 @contextmanager
 def begun(config: Config) -> Iterator[None]:
-    """Make all of a vault but its configuration, which is to be written at the end."""
+    """Make everything of a vault except its configuration, which the caller writes at the end."""
     _check_all(config)
     existed = config.head.exists()
     with _new_folder(config.folder), locked(config.folder):
+        # Again, under the lock: another `init` of the same folder may have ended meanwhile.
         _check_all(config)
         _create_unused(config, existed=existed)
         (config.folder / ANSWERS).mkdir(mode=0o700, exist_ok=True)
@@ -86,7 +92,7 @@ def begun(config: Config) -> Iterator[None]:
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder, and those above it; after a refusal those that are empty go again."""
+    """Make a folder and its parents; after a refusal remove those that were made and are empty."""
     absent = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +108,7 @@ def _new_folder(folder: Path) -> Iterator[None]:
 
 
 def _check_all(config: Config) -> None:
-    """Refuse what cannot become a vault, before anything is made for it."""
+    """Refuse a folder that cannot become a vault, before anything is written."""
     folder, head = config.folder, config.head
     if (folder / VAULT).exists():
         raise OutputError(
@@ -135,7 +141,8 @@ def _check_all(config: Config) -> None:
 
 
 def _create_unused(config: Config, *, existed: bool) -> None:
-    """Create the ledger and its head, or find those of an `init` that was interrupted."""
+    """Create the ledger and its head, or continue with those of an interrupted `init`."""
+    # A file of zero bytes is what a power cut leaves of a head; any other text is somebody's file.
     if existed and recorded_head(config.head) is None and config.head.read_bytes().strip(b"\0"):
         raise _foreign(config.head)
     try:
@@ -158,7 +165,7 @@ def _create_unused(config: Config, *, existed: bool) -> None:
 
 
 def _entries(database: Path) -> int:
-    """How many entries a database holds; a file that is no ledger is taken."""
+    """Count the entries of a database; `_NOT_A_LEDGER` for a file that holds other things."""
     if database.stat().st_size == 0:
         return 0
     try:
@@ -183,7 +190,7 @@ def _unwritable(target: Path, reason: str | None) -> OutputError:
 
 
 def _uncreated(error: LedgerError) -> LedgerError:
-    """There is no vault yet, so nobody but its operator hears what the system said."""
+    """The error of the database, in full: there is no vault yet, and only its operator reads it."""
     return LedgerError(
         "ledger_unusable",
         f"Cannot create the ledger: {' '.join((error.detail or '').split())}. Nothing was made. "
@@ -205,7 +212,7 @@ _MOST_MEBIBYTES = 1
 
 
 def positions(folder: Path) -> dict[str, str]:
-    """The positions that this host has seen, of the ledger and of any registry of consent."""
+    """Verify the ledger; return the positions of this host's heads, of ledger and consent log."""
     config = load(folder)
     with closing(open_ledger(config)) as ledger:
         ledger.verify()
@@ -218,7 +225,7 @@ def positions(folder: Path) -> dict[str, str]:
 
 
 def join(folder: Path, head_file: Path) -> dict[str, str]:
-    """Begin this host's heads at the positions of another host, as `positions` gave them there.
+    """Start this host's heads from the positions that `positions` returned on another host.
 
     Positions that the database does not hold are refused before anything is written.
     """

@@ -289,11 +289,12 @@ class Registration:
         budget = self._budget(config, population)
         source, at = _vault_path(config, self.source), _vault_path(config, str(self.schema))
         with Addition(config, self.name, self.warn) as addition:
-            with addition.opened(_absolute_source(self.source), schema) as table:
+            given = _absolute_source(self.source)
+            # Rows are read here, for checks of which only the owner sees the outcome; no budget is
+            # charged.
+            with addition.opened(given, schema) as table:
                 _check_people(table, self.warn)
-                identity = addition.identity(
-                    _absolute_source(self.source), table, population, purposes
-                )
+                identity = addition.identity(given, table, population, purposes)
             held = PrivateSet(source, at, schema.unit, population, self.consent, identity, purposes)
             budgets, amounts = {population: budget}, self._amounts(config, population)
             addition.commit(held, self._entry(held), budgets=budgets, amounts=amounts)

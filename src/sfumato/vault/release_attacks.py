@@ -2,8 +2,8 @@
 
 A finding is computed from the original rows without any mechanism. So only the owner sees it, and
 a comparison lies in the vault's folder. A charge stays, whatever attacks find. A release that was
-let through because of its findings says that no guarantee covers this choice. Decisions `findings` and
-`release-gate`.
+let through because of its findings says that no guarantee covers this choice. Decisions `findings`
+and `release-gate`.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ class ReleaseGate:
     def attack(self, session: Session, asker_of: AskerOf, prepared: Plan, answer: A) -> A:
         """Attack an answer; return it with the findings, or refuse it if they exceed a limit."""
         purpose = asker_of(prepared.datasets).purpose
+        # After the charge and the stored answer: a refused release is not lost and can be read
+        # again free.
         findings = _run_attacks(session, prepared, answer, self.requirements, purpose)
         check(self.requirements, findings, mend=_MEND)
         texts = tuple(requirement.text for requirement in self.requirements)
@@ -203,6 +205,7 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
     candidates = _candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
+    # Original rows without noise: what comes of it is for the owner and goes into no release.
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)

@@ -1,7 +1,7 @@
 """A side database: tables beside a vault's ledger, for its jobs, console, rehearsals and streams.
 
-It is a file in the vault's folder, or tables in the ledger's PostgreSQL. Nothing in it is charged
-from: budgets and answers are in the ledger alone.
+It is a file in the vault's folder, or tables in the ledger's PostgreSQL. Budgets, charges and
+answers are in the ledger alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def side_engine(config: Config, file: str) -> tuple[Engine, Dialect]:
 
 
 class SideDatabase:
-    """Tables for any number of threads, processes and hosts; it fails closed.
+    """Tables for any number of threads, processes and hosts. Every failure of it is a refusal.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class SideDatabase:
     tables
         The tables, created unless they exist.
     subject
-        What they hold, in the words of an error: "jobs".
+        Their content, for error texts: "jobs".
     """
 
     def __init__(self, config: Config, file: str, tables: MetaData, subject: str) -> None:
@@ -73,7 +73,7 @@ class SideDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that writes; `lock` lets those about one subject follow each other."""
+        """A writing transaction; `lock` serializes those about one subject."""
         with (
             self._guarded(),
             self._dialect.writing(self._engine) as connection,
@@ -119,7 +119,7 @@ class SideDatabase:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turn a driver's error into one of ours; `IntegrityError` says that somebody was first."""
+        """Turn a driver's error into ours, but for `IntegrityError`: another writer was first."""
         try:
             yield
         except (SfumatoError, IntegrityError):

@@ -1,7 +1,7 @@
 """A stored release: its metadata, and its files for download.
 
 Local vault and HTTP client share `AnyRelease`. Tables are written by the same writer as `save`, so
-that a file is the same by every door. What stays with a holder is in none of the files.
+a file is the same by every door. No file holds what only the holder of the original may see.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class AnyRelease(Shown, ABC):
-    """A release that can be had again, by whom it was made for or opened to."""
+    """A stored release, for the principal it was made for and for those it was opened to."""
 
     id: str
     family: str
@@ -43,21 +43,21 @@ class AnyRelease(Shown, ABC):
     made: str | None
     is_own: bool
     principal: str | None = None
-    """Who had it made; told to its owner and to the vault's."""
+    """The principal it was made for; only that principal and the vault's owner see it."""
     opened_to: tuple[str, ...] | None = None
-    """To whom it is open; told to the vault's owner."""
+    """Its readers; only the vault's owner sees them."""
 
     @property
     @abstractmethod
     def release(self) -> Release:
-        """The release itself, its tables, what it guarantees and how far off it is."""
+        """The release itself with its tables, guarantee and errors."""
 
     @abstractmethod
     def file(self, name: str) -> ReleaseFile:
-        """It as a file, by its name."""
+        """One of its files, by name."""
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> list[Path]:
-        """Write it as a file, by its ending: tables as any release does, .arrow, .html or .zip."""
+        """Write it in the form of the ending: tables as `Release.save`, .arrow, .html or .zip."""
         target = arguments.path(path, "path")
         kind = {".html": "report.html", ".zip": "release.zip", ".arrow": "release.arrow"}
         name = kind.get(target.suffix.lower())
@@ -70,7 +70,7 @@ class AnyRelease(Shown, ABC):
         return [target]
 
     def to_json(self) -> dict[str, Any]:
-        """What it is, without a look at it."""
+        """Its metadata, without reading the release."""
         record: dict[str, Any] = {
             "release": self.id,
             "family": self.family,
@@ -93,7 +93,7 @@ class AnyRelease(Shown, ABC):
 _STEM = "release"
 _PAGE, _BUNDLE, _MAP = "report.html", f"{_STEM}.zip", f"{_STEM}.geojson"
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in a bundle: the same release is the same bytes."""
+"""The time of every file in a bundle, so that the same release gives the same bytes."""
 MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
@@ -107,7 +107,7 @@ MEDIA = {
 
 @dataclass(frozen=True)
 class ReleaseFile:
-    """A file of a release: what to call it, what kind it is, and what it holds."""
+    """A file of a release: its name, media type and content."""
 
     name: str
     media: str
@@ -115,12 +115,12 @@ class ReleaseFile:
 
 
 def file_names(release: Release) -> tuple[str, ...]:
-    """The files that a release can be had as; they depend on its form, not on its figures."""
+    """The names of a release's files. They depend on its form and not on its figures."""
     return tuple(_makers(release))
 
 
 def rendered(release: Release, name: str) -> ReleaseFile:
-    """One of the files of a release."""
+    """Render one of the files of a release."""
     makers = _makers(release)
     if name not in makers:
         raise ParameterError(
@@ -145,7 +145,7 @@ def _makers(release: Release) -> dict[str, Callable[[], bytes]]:
 
 
 def _stems(release: Release) -> dict[str, str]:
-    """What the file of each table is called, but for its ending."""
+    """By table, the name of its file without the ending."""
     names = list(release.tables)
     if len(names) == 1:
         return {names[0]: _STEM}
@@ -156,9 +156,9 @@ def _stems(release: Release) -> dict[str, str]:
 def _saved_maker(release: Release, table: str, ending: str) -> Callable[[], bytes]:
     def render() -> bytes:
         with _scratch() as folder:
-            wished = folder / f"{_STEM}.{ending}"
-            release.save(wished)
-            saved = output_files(wished, list(release.tables))
+            target = folder / f"{_STEM}.{ending}"
+            release.save(target)
+            saved = output_files(target, list(release.tables))
             inside = saved.path if saved.several else saved.path.parent
             return (inside / saved.files[table]).read_bytes()
 
@@ -176,7 +176,7 @@ def _arrow_maker(release: Release, table: str) -> Callable[[], bytes]:
 
 
 def _map_boxes(published: Published) -> pa.Table | None:
-    """The boxes that a map draws; None unless they lie in two columns of numbers or dates."""
+    """The boxes of a map; None unless they lie in two columns of numbers or dates."""
     request = published.publication.request
     boxes = smallest(published.tables, request.columns)
     if boxes is None or len(request.axes) != 2:
@@ -193,14 +193,15 @@ def _page(release: Release) -> bytes:
 
 
 def _bundle(release: Release) -> bytes:
-    """All tables as CSV, what tells of them, and the page, in one file."""
+    """All tables as CSV, the side-car and the page, in one ZIP file."""
     packed = BytesIO()
     with (
         _scratch() as folder,
         zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as bundle,
     ):
         release.save(folder / f"{_STEM}.csv", report=folder / _PAGE)
-        for path in _files_in(folder):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            # Fixed time and mode: nothing of this machine, and the same bytes each time.
             about = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _EARLIEST)
             about.compress_type, about.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             bundle.writestr(about, path.read_bytes())
@@ -209,12 +210,8 @@ def _bundle(release: Release) -> bytes:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder for one release: that of the scratch is locked by who made it."""
+    """A temporary folder for one release, in a locked one that no other process sweeps."""
     with Scratch(temporary_folder(), "sfumato-") as outer:
         folder = outer / _STEM
         folder.mkdir()
         yield folder
-
-
-def _files_in(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())

@@ -1,8 +1,8 @@
-"""Streams at the gate: charged as a whole before the first step, then stepped one by one.
+"""Streams: charged as a whole before the first step, then stepped period by period.
 
-What is charged is the whole stream; what is stored under the charge is its state before the first
-step, which is never shown. Each step has entropy of its own, which is given out for a charge that
-was made and answered, and remembered until the step is done. Decision `stream-state`.
+The charge is for all steps together. The answer stored under it is the state before the first step,
+which is never shown. Each step draws entropy of its own, only under a charge whose answer is
+stored, and its words are remembered until the step is done. Decision `stream-state`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 
 
 _BETA = 0.05
+"""One minus the confidence of `bound95`."""
 _LATE = 1024
-"""The step of a stream without end that stands for its late ones."""
+"""The late step at which the error of a stream without end is shown."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,9 +73,9 @@ class StreamPlan(Plan):
     """The column whose values are the cells."""
     values: tuple[Any, ...] = ()
     asked: tuple[tuple[str, str], ...] = ()
-    """What else belongs to it by name, such as its days."""
+    """Further parameters by name, such as the days of a feed."""
     columns: tuple[Column, ...] = ()
-    """The columns that say whose a row is, and in which cell."""
+    """The columns of the person and of the cell."""
 
     name = "stream"
 
@@ -85,7 +86,7 @@ class StreamPlan(Plan):
 
     @property
     def event(self) -> Event:
-        """What all steps cost together."""
+        """The cost of all steps together."""
         return self.method.event
 
     @property
@@ -106,7 +107,7 @@ class StreamPlan(Plan):
         }
 
     def of(self, plan: Plan) -> Plan:
-        """The plan itself: the part of the rows that it is about are those of each step."""
+        """The plan itself: each step reads its own rows, so no subset is chosen here."""
         return plan
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:
@@ -122,31 +123,30 @@ class StreamPlan(Plan):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all steps together promise, and to whom."""
+        """The guarantee of all steps together."""
         request = self.request
         price = request.price.charged(self.event)
         kind, _, parameters = price.promise(request.unit, days=request.days)
         return Guarantee(kind, f"{price.sentence()}. {request.people.sentence()}", parameters)
 
     def table(self, values: object) -> pa.Table:
-        """Figures of a step, with the cells that they are of."""
+        """The figures of a step with their cells, as a table."""
         rows = pa.array(values)
         if self.by is None:
             return pa.table({"rows": rows})
         return pa.table({self.by: pa.array(self.values), "rows": rows})
 
     def step_error(self, stddev: list[float]) -> dict[str, dict[str, float]]:
-        """How far the figures of a step are off.
-
-        Sums of Gaussian noises have the tail of one; for others the bound is Chebyshev's.
-        """
+        """The standard deviation and the 95 % bound of a step's figures."""
+        # A sum of Gaussian noises is sub-Gaussian: P(|X| > t) <= 2 exp(-t^2 / 2 sd^2). For other
+        # noise only Chebyshev holds: P(|X| > t) <= sd^2 / t^2.
         sd = max(stddev)
         gaussian = self.method.parameters.get("noise") == "gaussian"
         tail = math.sqrt(2 * math.log(2 / _BETA)) if gaussian else 1 / math.sqrt(_BETA)
         return {"rows": {"sd": sd, "bound95": sd * tail}}
 
     def expected(self) -> dict[str, float] | None:
-        """How far off the first step and the last, or a late one, will be; None if unknown."""
+        """The standard deviation of the first step and of the last or a late one, if known."""
         last = self.request.periods or _LATE
         variances = {step: self.method.variance(step) for step in (1, last)}
         return {
@@ -158,7 +158,7 @@ class StreamPlan(Plan):
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a stream is: the number of its last step, its state, and what the step told."""
+    """The progress of a stream: the number of its last step, its state, and the step's figures."""
 
     step: int
     state: State
@@ -167,13 +167,13 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Arrival:
-    """What one period brought: counts of each cell, or rows by person and cell."""
+    """The data of one period: counts of each cell, or rows by person and cell."""
 
     counts: IntArray
     people: list[Any]
     """The different people; none where counts came, or where every row is one of its own."""
     rows: IntArray
-    """By row the place of its person in `people`, and of its cell; -1 for no declared cell."""
+    """By row the index of its person in `people`, and of its cell; -1 for no declared cell."""
 
     @classmethod
     def of_counts(cls, counts: IntArray) -> Arrival:
@@ -184,7 +184,7 @@ class Arrival:
     def of_people(
         cls, people: pa.ChunkedArray | pa.Array, cells: IntArray, cell_count: int
     ) -> Arrival:
-        """Rows by the person that each belongs to, and its cell, in the order in which they count.
+        """Rows by person and cell, in the order in which they are counted.
 
         Rows of nobody, whose person is missing or NaN, are left out.
         """
@@ -200,10 +200,10 @@ class Arrival:
         return cls(np.zeros(cell_count, dtype=np.int64), names, rows)
 
     def bounded(self, used: IntArray, people: Participation) -> tuple[IntArray, IntArray]:
-        """The rows of each cell that count, and by person what is used up with them.
+        """Bound the rows by person; return the count of each cell, and the use by each person.
 
-        `used` has by person the rows, or where `days` bounds them the periods, that counted before.
-        Of each person the first rows count, as many as are left to them.
+        `used` has by person the rows that were counted before, or the periods where `days` bounds
+        them. Of each person the first rows are counted, as many as are left to the person.
         """
         if not self.people:
             return self.counts, used
@@ -221,7 +221,7 @@ class Arrival:
         return counts.astype(np.int64), after.astype(np.int64)
 
     def equals(self, other: Arrival) -> bool:
-        """Whether two periods brought the same in the same order."""
+        """Whether two periods have the same data in the same order."""
         return (
             np.array_equal(self.counts, other.counts)
             and self.people == other.people
@@ -248,17 +248,15 @@ def figures_record(figures: StepFigures) -> dict[str, Any]:
     return {**record, "note": figures.note} if figures.note else record
 
 
-# A stream in memory: charged to a table's budget, then given what comes, period by period.
-
 COSTS = ("epsilon", "rho", "delta")
-"""What is offered for a stream as a whole."""
+"""The parts of a price that is offered for all steps together."""
 _SIZES = ("periods", "window", "days")
 
 
 def plan_stream(
     title: str, facts: Facts, method: str, offer: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> StreamPlan:
-    """A stream as a whole, ready to be charged, from what is asked and declared."""
+    """Plan a whole stream from its options and the declarations."""
     by, values = asked.get("by"), ()
     if by is not None:
         values = cells(facts.declared.schema, arguments.text(by, "by"))
@@ -301,7 +299,7 @@ def begin_stream(
     offer: Mapping[str, Any],
     asked: Mapping[str, Any],
 ) -> Stream:
-    """Charge a stream as a whole and begin it in memory; only who holds the rows can step it."""
+    """Charge a stream as a whole and begin it in memory; only the owner of the rows may step it."""
     if not isinstance(session, Session) or not asker_of((dataset,)).is_owner:
         raise ParameterError(
             "stream_invalid",
@@ -324,9 +322,9 @@ _TYPES = {
     Kind.BOOLEAN: "BOOLEAN",
 }
 BEGUN, _BY = "stream-begun", "stream"
-"""The records of the ledger that say which charged streams were begun in memory, and who wrote."""
+"""The topic of ledger records about charged streams that were begun in memory, and their writer."""
 _TRUSTED = "counts, bounded by whoever counted"
-"""What is noted of a step that hides people if what was promised of its counts is true."""
+"""The note of a step whose guarantee rests on the caller's promise about its counts."""
 
 
 class StepEntropy(SystemEntropy):
@@ -347,12 +345,12 @@ class StepEntropy(SystemEntropy):
 
 @dataclass(frozen=True, eq=False)
 class _Claim:
-    """One step that was begun: what it counts and the words of its noise, which never change."""
+    """A step that was begun: its counts and the words of its noise, which never change."""
 
     arrival: Arrival
     counts: IntArray
     used: Mapping[Any, int]
-    """By person all rows, or periods, that counted up to and with this step."""
+    """By person all rows, or periods, that were counted up to this step, it included."""
     note: str
     thread: int = field(default_factory=threading.get_ident)
     drawn: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
@@ -360,7 +358,7 @@ class _Claim:
 
 @dataclass(frozen=True, eq=False)
 class _FinishedStep:
-    """The state after a step, and what the step told."""
+    """The state after a step, with its claim and its output."""
 
     state: State
     claim: _Claim | None = None
@@ -395,9 +393,9 @@ class StreamStep(Shown):
 
 
 class Stream(Shown):
-    """A stream whose whole price is paid: `step` takes what a period brought, `told` has it all.
+    """A stream that is paid for: `step` takes the rows of a period; `told` lists all outputs.
 
-    It lives as long as its process. What must outlive it is a feed of a vault.
+    A stream lives as long as its process. A feed of a vault outlives it.
 
     Every step has one noise (failure F27). A step is claimed, with its counts, under its number;
     the first claim of a number stands, and whoever comes to that number finishes it with the same
@@ -410,17 +408,16 @@ class Stream(Shown):
         self.plan, self.receipt = plan, receipt
         self._process = this_process()
         self._claims: dict[int, _Claim] = {}
-        """By number the steps that were begun, until their callers have what they told."""
+        """By number the steps that were begun, until their callers have the output."""
         self._done: dict[int, _FinishedStep] = {0: _FinishedStep(state)}
         self._used: dict[Any, dict[int, int]] = {}
-        """By person and step the rows, or periods, that counted up to and with that step."""
+        """By person and step the rows, or periods, that were counted up to that step."""
 
     @classmethod
     def begun(cls, plan: StreamPlan, answer: Answer, ledger: Ledger) -> Stream:
-        """A stream by what was stored under its charge; once, as the ledger notes.
+        """Begin a stream from the state that was stored under its charge; the ledger allows one.
 
-        The ledger keeps the state before the first step. A second stream from that state would
-        tell the first step again with another noise.
+        A second stream from that state would release the first step again with other noise.
         """
         begun = (BEGUN, answer.entry)
 
@@ -445,24 +442,37 @@ class Stream(Shown):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What all steps together promise, and to whom."""
+        """The guarantee of all steps together."""
         return self.plan.guarantee
 
     @property
     def told(self) -> list[StreamStep]:
-        """What each step told, in order."""
+        """The outputs of all steps, in order."""
         steps = (self._done[number].step for number in range(1, len(self._done)))
         return [step for step in steps if step is not None]
 
     def step(self, came: Any, *, bounded: bool = False) -> StreamStep:
-        """Tell one more period, of which the rows came, or how many in each cell.
+        """Count one more period and return noisy figures.
 
-        Rows are a table, bounded by person here. Nothing of counts says whose they are: where a
-        person is hidden, they are taken only as `bounded`, by which whoever counted promises that
-        no person is in more of them, or of the periods, than the guarantee says.
+        A step that was interrupted is finished by giving the same rows again. If other rows are
+        given, the interrupted step stands as it was begun, and these rows are the next step.
 
-        A step that was interrupted is finished by giving the same rows again. Where others are
-        given instead, it stands as it was begun, and theirs is the next step.
+        Parameters
+        ----------
+        came
+            The rows of the period as a table, which is bounded by person here; or the count of each
+            cell.
+        bounded
+            Counts do not say whose rows they are. Where the unit is a person, counts are taken only
+            with `bounded=True`: the caller promises that no person is in more rows, or periods,
+            than the guarantee says.
+
+        Raises
+        ------
+        ParameterError
+            For counts of another form or without the promise, or after the last paid period.
+        LedgerError
+            In another process than the one that began the stream.
         """
         if self._process != this_process():
             raise LedgerError(
@@ -487,8 +497,8 @@ class Stream(Shown):
     def _is_repeated(self, number: int, arrival: Arrival) -> bool:
         """Whether the same rows come again because the caller of a step was interrupted.
 
-        A thread that begins a step has left its last one. Equal rows of another thread are another
-        period.
+        A thread that steps again has returned from its last step or was interrupted in it. Equal
+        rows of another thread are another period.
         """
         claim = self._claims.get(number)
         return (
@@ -499,7 +509,7 @@ class Stream(Shown):
         )
 
     def _claim(self, number: int, arrival: Arrival, note: str) -> _Claim:
-        """What a step counts of its period: of each person as much as is left to them."""
+        """Claim a step with its counts: of each person as many rows as are left to them."""
         before = np.array(
             [self._used_before(number, person) for person in arrival.people], dtype=np.int64
         )
@@ -509,7 +519,7 @@ class Stream(Shown):
         return _Claim(arrival, counts, used, note)
 
     def _used_before(self, number: int, person: Any) -> int:
-        """The rows, or periods, of a person that counted before a step."""
+        """The rows, or periods, of a person that were counted before a step."""
         steps = self._used.get(person)
         # A copy: another thread may note the present step at this moment.
         return (
@@ -519,7 +529,7 @@ class Stream(Shown):
         )
 
     def _finish(self, number: int, claim: _Claim) -> None:
-        """Bring a claimed step to its end; whoever else does so comes to the same."""
+        """Finish a claimed step; another thread that finishes it comes to the same output."""
         if number in self._done:
             return  # nothing is drawn for a step that stands
         for person, used in claim.used.items():
@@ -533,7 +543,7 @@ class Stream(Shown):
         self._done.setdefault(number, _FinishedStep(state, claim, step))
 
     def _hand_over(self, number: int) -> StreamStep:
-        """What a step told, for the caller who gave its rows; equal rows are new ones from then."""
+        """Return a step's output to its caller; from then on equal rows are another period."""
         step = self._done[number].step
         assert step is not None
         # In one line, and the last: an interruption before it leaves the claim, by which a caller
@@ -569,7 +579,7 @@ class Stream(Shown):
         )
 
     def _of_rows(self, table: Any) -> Arrival:
-        """The rows of a table by person and cell, columns being of the kinds that are declared."""
+        """Read the rows of a table by person and cell, columns in their declared kinds."""
         unit = self.plan.request.unit
         declared = {column.name: column for column in self.plan.columns}
         # What is no value of its column is missing: how a file is read depends on no row.
@@ -588,7 +598,7 @@ class Stream(Shown):
         return Arrival.of_people(rows.column(unit.column), cells, self.plan.request.cells)
 
     def _cells(self, rows: pa.Table) -> IntArray:
-        """By row the place of its cell among those declared; -1 where it is none of them."""
+        """By row the index of its cell among those declared; -1 for any other value."""
         by = self.plan.by
         if by is None:
             return np.zeros(rows.num_rows, dtype=np.int64)
@@ -604,16 +614,16 @@ class Stream(Shown):
 
 
 def _is_counts(came: Any) -> bool:
-    """Whether something is meant as a count for each cell; records of rows are a table."""
+    """Whether the data is a count for each cell; a list of records is a table."""
     if isinstance(came, list | tuple):
         return not came or not isinstance(came[0], Mapping)
     return isinstance(came, int | np.ndarray | np.integer) and not isinstance(came, bool)
 
 
 def _read(column: Column, limit: TextLimit | None) -> exp.Expr:
-    """A column as its declared kind, however the rows of a step hold it; else as missing.
+    """A column in its declared kind; values of another kind are missing.
 
-    Texts are cut as everywhere, and days beyond those of Python, which it cannot name, are missing.
+    Texts are cut to their limit, and days outside the range of Python's dates are missing.
     """
     value: exp.Expr = exp.TryCast(
         this=exp.column(column.name, quoted=True), to=exp.DataType.build(_TYPES[column.kind])

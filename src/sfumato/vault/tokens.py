@@ -1,7 +1,7 @@
-"""Tokens, by which a server recognizes principals: shown once, kept as a SHA-256.
+"""Tokens, by which a server recognizes principals: shown once, stored as a SHA-256.
 
 A token is 'sfu_', eight letters and digits by which it is listed, and 32 random bytes. A fast hash
-is right for so many random bits: nobody can try them all. Decision `principals`.
+is enough for that many random bits: nobody can try them all. Decision `principals`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCOPES = {
     "ledger:read": "see what was spent of their own budgets",
     "admin": "administer the vault; for owners",
 }
-"""What a token may be used for: the scopes, and what each allows."""
+"""The scopes of tokens, and what each allows."""
 
 _SCOPE_OF = {
     **dict.fromkeys(("query", "publish", "synthesize", "download"), "query"),
@@ -66,7 +66,7 @@ def scope_of(shape: str) -> str:
 
 @dataclass(frozen=True)
 class Holder:
-    """The principal that holds a token, and what the token may be used for."""
+    """The principal that holds a token, and the token's scopes."""
 
     principal: str
     scopes: frozenset[str]
@@ -78,7 +78,7 @@ class Holder:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Token(Shown):
-    """What the ledger keeps of a token; not the token itself."""
+    """The ledger's record of a token, without the token itself."""
 
     id: str
     principal: str
@@ -177,7 +177,7 @@ class TokenRegistry:
         return sorted(tokens, key=lambda token: (token.principal, token.id))
 
     def holder(self, text: str) -> Holder:
-        """Recognize a token: who holds it, and for what.
+        """Recognize a token; return its holder and scopes.
 
         Raises
         ------
@@ -185,8 +185,10 @@ class TokenRegistry:
             `token_refused`, the same for an unknown, revoked or expired token and for a principal
             who has expired: a visitor must not learn which tokens exist.
         """
+        # Cut, so that a header of megabytes costs no hashing.
         shown = arguments.text(text, "token")[:_LONGEST]
         name = id_of(shown) if _FORM.fullmatch(shown) else ""
+        # Read at each request: a revoked token ends at once, at every server.
         decided = self._ledger.decided()
         record = decided.of(TOPIC).get(name)
         # The same work for a token that does not exist, or response times would tell them apart.
@@ -218,7 +220,7 @@ class TokenRegistry:
         )
 
     def _mark(self, name: str) -> None:
-        """Note, to the hour, that a token was used; a note that fails refuses nobody."""
+        """Note the hour of a token's use; if that fails, the token works all the same."""
         hour = time() // _HOUR_SECONDS * _HOUR_SECONDS
         if self._marked.get(name) == hour:
             return
@@ -241,6 +243,7 @@ def unknown_token(name: str, known: Iterable[str]) -> ParameterError:
 
 def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, ...]:
     """The scopes of a new token: no more than the principal may do."""
+    # A token never widens what its principal may do; scopes are checked beside permissions.
     allowed = {_SCOPE_OF[shape] for shape in person.shapes if shape in _SCOPE_OF} | {"ledger:read"}
     allowed |= {"plan"} if person.shapes else set()
     allowed |= {"admin"} if person.is_owner else set()
@@ -270,6 +273,7 @@ def _scopes(person: Principal, asked: Iterable[str] | str | None) -> tuple[str, 
 def id_of(text: str) -> str:
     """The name of a token, also if somebody gives the whole token."""
     shown = text[:_LONGEST]
+    # The secret half goes no further: the owner may paste a whole token into a command or a form.
     return shown[len(_PREFIX) : len(_PREFIX) + 8] if _FORM.fullmatch(shown) else shown
 
 

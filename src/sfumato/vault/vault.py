@@ -1,4 +1,8 @@
-"""A vault: a folder of data sets, with a durable budget for the people in them."""
+"""A vault: a folder of data sets, with a durable budget for the people in them.
+
+`Vault` answers queries; `LedgerAccess`, its base, opens only configuration and ledger, for commands
+that administer a vault whose data sets may be out of reach.
+"""
 
 from __future__ import annotations
 
@@ -45,18 +49,18 @@ if TYPE_CHECKING:
 
 
 class LedgerAccess:
-    """What administration needs: it works also where the data sets cannot be read."""
+    """Configuration and ledger of a vault; usable also where its data sets cannot be read."""
 
     config: Config
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger, opened at its first use: what acknowledges a loss opens its own."""
+        """The ledger, opened at first use: commands that acknowledge a loss never get that far."""
         return open_ledger(self.config)
 
     @cached_property
     def principal_registry(self) -> PrincipalRegistry:
-        """The principals, as the ledger and vault.toml have them."""
+        """The principals of the ledger and of vault.toml."""
         return PrincipalRegistry(self.ledger, lambda: self.config)
 
     @cached_property
@@ -66,14 +70,14 @@ class LedgerAccess:
 
     @cached_property
     def program_registry(self) -> ProgramRegistry:
-        """The programs that others than the owner may run, and how often they rehearse."""
+        """The approved programs, and the limits on rehearsals."""
         from sfumato.vault.programs import ProgramRegistry  # most commands run no program
 
         return ProgramRegistry(self.ledger, lambda: self.config)
 
     @cached_property
     def consent_registries(self) -> Consents:
-        """Who agreed to what. It needs no ledger: to withdraw is always possible."""
+        """The consent registries. They need no ledger: withdrawing is always possible."""
         from sfumato.vault.consent.registry import Consents  # most commands ask for no consent
 
         return Consents(self.config)
@@ -91,6 +95,7 @@ def ledger_access(folder: Path) -> Iterator[LedgerAccess]:
     try:
         yield access
     finally:
+        # Only what was opened: a cached property that was never used has no entry here.
         for name in {"consent_registries", "ledger"} & set(access.__dict__):
             getattr(access, name).close()
 
@@ -103,6 +108,8 @@ class Vault(LedgerAccess, AnyVault):
     def __init__(self, config: Config) -> None:
         self.config, self._closed = config, False
         self._changing, self._read = threading.Lock(), modified(config.folder)
+        # Schemas before the ledger: a vault with a broken schema opens no account and binds no
+        # source.
         self._schemas = schemas = {name: schema_of(config, name) for name in config.datasets}
         self.ledger = open_ledger(config)
         try:
@@ -110,6 +117,8 @@ class Vault(LedgerAccess, AnyVault):
         except BaseException:
             self.ledger.close()
             raise
+        # One gatekeeper for all sessions: its flights and heavy-work queue are shared by all
+        # threads.
         gatekeeper = Gatekeeper(
             self.ledger,
             AnswerIndex(config.folder / ANSWERS),
@@ -139,7 +148,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files in use; no answer may overwrite them."""
+        """The files in use, which no saved answer may overwrite."""
         return tuple(self._kept)
 
     @property
@@ -163,7 +172,7 @@ class Vault(LedgerAccess, AnyVault):
         return self.consent_registries.registry(population)
 
     def purposes(self, name: str) -> tuple[str, ...]:
-        """The purposes that people of a data set are asked to agree to; a question names one."""
+        """The purposes of a data set, of which each query names one."""
         dataset = self.config.datasets.get(arguments.text(name, "name"))
         return dataset.purposes if isinstance(dataset, PrivateSet) else ()
 
@@ -173,17 +182,21 @@ class Vault(LedgerAccess, AnyVault):
         Questions that are being answered keep the old one; later questions use the new one.
         """
         self._check_open()
+        # One look at the file's time and inode, since servers refresh before every request.
         if modified(self.config.folder) == self._read:
             return
         with self._changing:
-            self._take_up()
+            self._reload()
 
-    def _take_up(self) -> None:
-        """Load the configuration as it is now."""
+    def _reload(self) -> None:
+        """Load the present configuration."""
+        # The stamp first: a change while we read is seen at the next refresh.
         read = modified(self.config.folder)
         config = load(self.config.folder)
         schemas = {name: schema_of(config, name) for name in config.datasets}
         declared = catalogue(config, schemas)
+        # All that can fail comes before the first change of this vault: a broken edit leaves the
+        # old one.
         open_accounts(self.ledger, config)
         self.consent_registries.config = config
         before = self.config.datasets
@@ -203,8 +216,8 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def jobs(self) -> Jobs:
-        """Long work; a job is kept until it is done, even if its caller or its server is gone."""
-        from sfumato.vault.jobs.jobs import Jobs  # most who open a vault have no long work
+        """The jobs: long work, stored until it is done, also if caller or server is gone."""
+        from sfumato.vault.jobs.jobs import Jobs  # most uses of a vault submit no job
 
         self._check_open()
         return Jobs(self, self._store)
@@ -219,7 +232,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def feed_registry(self) -> FeedRegistry:
-        """The feeds, as the ledger holds them, and the worker that answers their periods."""
+        """The feeds of the ledger, and the worker that answers their periods."""
         from sfumato.vault.feeds.feeds import FeedRegistry
 
         self._check_open()
@@ -292,7 +305,7 @@ class Vault(LedgerAccess, AnyVault):
         return location(config, name, schema, consents=self.consent_registries, check_apart=apart)
 
     def _check_apart(self, name: str, identity: Identity) -> None:
-        from sfumato.vault.sources import check_apart  # questions about what is known need none
+        from sfumato.vault.sources import check_apart  # needed only when a source has changed
 
         config = self.config
         still_held(config, name)
@@ -315,12 +328,14 @@ class Vault(LedgerAccess, AnyVault):
 
     def close(self) -> None:
         """Close engines and ledger; running jobs get some seconds to finish."""
+        # Workers before engines and ledger: what still runs must be able to store its answer.
         if "feed_registry" in self.__dict__:
             self.feed_registry.close()
         if "jobs" in self.__dict__:
             self.jobs.close()
         for name in {"logins", "history", "program_registry"} & set(self.__dict__):
             getattr(self, name).close()
+        # From here on no query begins; those that run end with their engines.
         self._closed = True
         self._store.close()
         self.consent_registries.close()
@@ -334,7 +349,13 @@ class Vault(LedgerAccess, AnyVault):
 
 
 def open_vault(path: str | Path) -> Vault:
-    """Open a vault's folder: durable ledger, several data sets."""
+    """Open the vault in a folder.
+
+    Raises
+    ------
+    ParameterError
+        `vault_missing` if the folder is no vault, or if its configuration contradicts the ledger.
+    """
     needs_locks("A vault")
     return Vault(load(arguments.path(path, "path")))
 
@@ -342,10 +363,17 @@ def open_vault(path: str | Path) -> Vault:
 def create_vault(
     path: str | Path, *, ledger: str = "ledger.sqlite", head: str | Path | None = None
 ) -> Vault:
-    """Make a folder a vault, and open it: data sets under budgets that no crash can overspend.
+    """Create a vault in a folder, and open it.
 
-    The ledger is a SQLite file in the folder, or postgresql://...; its last position is kept in
-    `head`, outside the folder, by default beside it.
+    Parameters
+    ----------
+    path
+        The folder; made if it does not exist.
+    ledger
+        The name of a SQLite file in the folder, or postgresql://...
+    head
+        The file with the ledger's last position. It lies outside the folder, by default beside it,
+        so that a restored old copy of the folder is recognized.
     """
     from sfumato.vault.creation import create
 
