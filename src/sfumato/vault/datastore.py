@@ -40,8 +40,8 @@ from sfumato.release.open_table import check_columns, read
 from sfumato.vault.accounts import source_of
 from sfumato.vault.config import PrivateSet
 from sfumato.vault.consent.consent_filter import (
-    Consenting,
-    Lending,
+    ConsentCondition,
+    ConsentFilter,
     check_person_kinds,
     person_kinds,
 )
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.unit import Unit
     from sfumato.release.open_table import Table
     from sfumato.vault.config import Config
-    from sfumato.vault.consent.consent_filter import Register
+    from sfumato.vault.consent.consent_filter import LazyRegistry
     from sfumato.vault.consent.registry import Consents
 
     Versions = dict[str, int] | None
@@ -73,7 +73,7 @@ def check_consent(schema: Schema, column: str) -> None:
         )
 
 
-def consenting(table: exp.Table, unit: Unit, column: str) -> exp.Query:
+def agreeing_rows(table: exp.Table, unit: Unit, column: str) -> exp.Query:
     """Select the rows of people all of whose rows say yes; NULL is no.
 
     Whether a row is seen depends on its own person alone, so the sensitivity of a query stays.
@@ -128,7 +128,7 @@ class Location:
     layout: FileLayout = USUAL
     check_apart: Callable[[Identity], None] = lambda _: None
     purposes: tuple[str, ...] = ()
-    register: Register | None = None
+    register: LazyRegistry | None = None
     open_whole: Callable[[], Table] | None = None
 
     @property
@@ -166,7 +166,7 @@ class _Opened:
 
     table: Table
     files: tuple[RegularFile, ...]
-    lending: Lending
+    consent_filter: ConsentFilter
     shown: dict[_Opened, exp.Table] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
     users: int = 0
@@ -304,15 +304,15 @@ class DataStore:
                 # it to us to close.
                 opened.users += 1
         try:
-            consenting = {
-                name: Consenting(register, purpose)
+            conditions = {
+                name: ConsentCondition(register, purpose)
                 for name in private
                 if (register := self._locations[name].register) is not None and purpose is not None
             }
-            if not consenting:
+            if not conditions:
                 yield datasets
                 return
-            with used[0].lending.seen(datasets, consenting, versions) as seen:
+            with used[0].consent_filter.restrict(datasets, conditions, versions) as seen:
                 yield seen
         finally:
             for name, opened in zip(names, used, strict=True):
@@ -381,9 +381,9 @@ class DataStore:
                 else ()
             )
             table = location.open_table()
-            opened = self._opened[name] = _Opened(table, files, Lending(table.engine))
+            opened = self._opened[name] = _Opened(table, files, ConsentFilter(table.engine))
             opened.stack.callback(table.close)
-            opened.stack.callback(opened.lending.close)
+            opened.stack.callback(opened.consent_filter.close)
         return self._opened[name]
 
     def _retire(self, name: str, *, at_once: bool = False) -> None:
@@ -413,7 +413,7 @@ class DataStore:
         )
         seen = own.table
         if location.consent is not None:
-            agreed = consenting(seen, location.unit or Rows(), location.consent)
+            agreed = agreeing_rows(seen, location.unit or Rows(), location.consent)
             seen = stack.enter_context((own if away else hosting).view(agreed))
         if away:
             seen = stack.enter_context(hosting.lend(own.run(everything(seen))))

@@ -72,7 +72,7 @@ class ReleaseGate:
 
     @classmethod
     def asked(cls, require: Sequence[str] | str, *, publish: bool) -> ReleaseGate:
-        """Read the requirements from texts such as "membership <= 0.1"."""
+        """Read the requirements from texts such as "link<0.05"."""
         return cls(read_requirements(require), publish)
 
     def check(self, session: Session, asker_of: AskerOf, prepared: Plan) -> None:

@@ -24,11 +24,12 @@ from sfumato.vault.session import plan_digest
 from sfumato.vault.stored_release import AnyRelease, file_names, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sfumato.privacy.ledger.base import Ledger
     from sfumato.release.release import Release
     from sfumato.vault.jobs.job import Job
+    from sfumato.vault.principal_registry import PrincipalRegistry
     from sfumato.vault.principals import Principal
     from sfumato.vault.session import Asker
     from sfumato.vault.stored_release import ReleaseFile
@@ -130,15 +131,7 @@ class Releases(Shown):
         """
         stored = self.get(release)
         names = sorted(set(arguments.names(to, "to")))
-        known = [PUBLIC, *(principal.name for principal in self._vault.principal_registry.list())]
-        for name in names:
-            if name not in known:
-                raise ParameterError(
-                    "reader_unknown",
-                    f"There is no principal {quoted(name)} to open it to; "
-                    + suggestion(name, known),
-                    parameter="to",
-                )
+        check_readers(names, self._vault.principal_registry)
         decided_by = arguments.text(operator, "operator")
         self._vault.ledger.record(
             TOPIC, stored.id, {"to": names} if names else None, operator=decided_by
@@ -256,6 +249,18 @@ def _may(job: Job, person: Principal, opened: Mapping[str, Sequence[str]]) -> bo
         return person.is_owner or bool(person.shapes & {"download", known and known.shape})
     to = opened.get(job.id, ())
     return "download" in person.shapes and (PUBLIC in to or person.name in to)
+
+
+def check_readers(names: Iterable[str], registry: PrincipalRegistry) -> None:
+    """Refuse readers that are neither a principal nor "public"."""
+    known = [PUBLIC, *(principal.name for principal in registry.list())]
+    for name in names:
+        if name not in known:
+            raise ParameterError(
+                "reader_unknown",
+                f"There is no principal {quoted(name)} to open it to; {suggestion(name, known)}",
+                parameter="to",
+            )
 
 
 def stored_answer(ledger: Ledger, receipt: str) -> bytes:

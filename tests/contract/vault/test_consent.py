@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.data.engines.base import everything, render
 from sfumato.data.schema.unit import Entity, Rows
-from sfumato.vault.datastore import consenting
+from sfumato.vault.datastore import agreeing_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def test_those_who_agreed(
     open_engine: Callable[[pa.Table], Engine], unit: Unit, seen: list[int]
 ) -> None:
     engine = open_engine(PEOPLE)
-    with engine.view(consenting(engine.table, unit, "agreed")) as agreed:
+    with engine.view(agreeing_rows(engine.table, unit, "agreed")) as agreed:
         found = engine.run(everything(agreed))
     assert sorted(found["row"].to_pylist()) == seen
     assert found.column_names == PEOPLE.column_names
@@ -43,7 +43,7 @@ def test_a_withdrawal_is_obeyed_at_once_in_postgres(
     postgres_engine: Callable[[pa.Table], Engine],
 ) -> None:
     engine = postgres_engine(PEOPLE)
-    with engine.view(consenting(engine.table, Entity("who", 3), "agreed")) as agreed:
+    with engine.view(agreeing_rows(engine.table, Entity("who", 3), "agreed")) as agreed:
         withdrawn = f"UPDATE {render(engine.table, 'postgres')} SET agreed = FALSE WHERE row = 1"
         engine._execute(withdrawn)  # type: ignore[attr-defined]
         found = engine.run(everything(agreed))

@@ -15,7 +15,12 @@ from sfumato.data.schema.unit import Entity
 from sfumato.methods.method import Dataset
 from sfumato.vault.config import Config
 from sfumato.vault.consent import consent_filter
-from sfumato.vault.consent.consent_filter import Agreed, Consenting, Lending, Register
+from sfumato.vault.consent.consent_filter import (
+    AgreedPeople,
+    ConsentCondition,
+    ConsentFilter,
+    LazyRegistry,
+)
 from sfumato.vault.consent.registry import ConsentChange, current_time, open_log
 
 if TYPE_CHECKING:
@@ -56,18 +61,18 @@ class Seen:
     def __init__(self, engine: Engine, log: ConsentLog, kind: Kind) -> None:
         schema = Schema("t", (Column("who", kind), Column("row", Kind.INTEGER)))
         self._data = Dataset("t", engine, engine.table, schema, Entity("who", 3))
-        self._lending = Lending(engine)
-        self._wanted = {"t": Consenting(Register(lambda: log, "town", kind), "care")}
+        self._filter = ConsentFilter(engine)
+        self._wanted = {"t": ConsentCondition(LazyRegistry(lambda: log, "town", kind), "care")}
         self.versions: dict[str, int] = {}
 
     def rows(self) -> list[int]:
-        with self._lending.seen({"t": self._data}, self._wanted, self.versions) as seen:
+        with self._filter.restrict({"t": self._data}, self._wanted, self.versions) as seen:
             found = self._data.engine.run(everything(seen["t"].table))
         assert found.column_names == ["who", "row"]
         return sorted(found["row"].to_pylist())
 
     def close(self) -> None:
-        self._lending.close()
+        self._filter.close()
 
 
 def test_texts_are_told_apart_as_they_are_spelled(
@@ -106,7 +111,7 @@ def test_many_changes_are_lent_anew_and_read_the_same(
     for step in range(12):
         say(log, {**yes, "it's": step % 2 == 0, f"new {step}": True, f"newer {step}": False})
         assert seen.rows() == [0, 5, 6, *([10] if step % 2 == 0 else [])]
-        bases |= {one.position for one in seen._lending._bases.values()}
+        bases |= {one.position for one in seen._filter._bases.values()}
     assert len(bases) > 5, "three change at each step, and at most three are carried"
     seen.close()
 
@@ -121,15 +126,15 @@ def test_people_in_hand_from_a_log_that_is_no_more_are_let_go(
     config = Config(tmp_path / "w", "ledger.sqlite", tmp_path / "other")
     with closing(open_log(config)) as another:
         say(another, {"a": False, "b": True})
-        register = Register(lambda: another, "town", Kind.TEXT)
-        seen._wanted = {"t": Consenting(register, "care")}
+        register = LazyRegistry(lambda: another, "town", Kind.TEXT)
+        seen._wanted = {"t": ConsentCondition(register, "care")}
         assert seen.rows() == [5, 6]
     seen.close()
 
 
 def test_a_collation_that_takes_two_people_for_one_lends_nobody_anothers_yes() -> None:
     """The server of these tests knows no such collation; others do."""
-    agreed = Agreed(everything(named("agreed")), Kind.TEXT, 1)
+    agreed = AgreedPeople(everything(named("agreed")), Kind.TEXT, 1)
     words = render(agreed.only(named("t"), "who", "postgres"), "postgres")
     assert 'CAST("who" AS TEXT) COLLATE "C" IN' in words
 
@@ -143,7 +148,7 @@ def test_two_questions_at_once_each_keep_what_they_read(
     engine = open_quick_engine(TEXTS)
     outer = Seen(engine, log, Kind.TEXT)
     say(log, {"a": True})
-    with outer._lending.seen({"t": outer._data}, outer._wanted, {}) as seen:
+    with outer._filter.restrict({"t": outer._data}, outer._wanted, {}) as seen:
         say(log, {"a": False, "b": True, "c": True, "d": True})
         assert outer.rows() == [5, 6]
         # Read before the change, so it goes by what it read.

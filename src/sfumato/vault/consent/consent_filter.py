@@ -131,7 +131,7 @@ def quietly() -> Iterator[ExitStack]:
 
 
 @dataclass(frozen=True)
-class Register:
+class LazyRegistry:
     """The registry of a population, as queries on its data sets use it. The log opens lazily."""
 
     log: Callable[[], ConsentLog]
@@ -144,10 +144,10 @@ class Register:
 
 
 @dataclass(frozen=True)
-class Consenting:
+class ConsentCondition:
     """The people that a query may see: those of a registry who agreed to a purpose."""
 
-    register: Register
+    register: LazyRegistry
     purpose: str
 
     @property
@@ -180,7 +180,7 @@ class _Base:
 
 
 @dataclass(frozen=True)
-class Agreed:
+class AgreedPeople:
     """The people that one query may see, as a subquery of its engine."""
 
     query: exp.Query
@@ -197,7 +197,7 @@ class Agreed:
         return everything(table.copy()).where(has_agreed)
 
 
-class Lending:
+class ConsentFilter:
     """The bases of one engine: lends it the people that its queries may see."""
 
     def __init__(self, engine: Engine) -> None:
@@ -206,10 +206,10 @@ class Lending:
         self._bases: dict[tuple[str, str], _Base] = {}
 
     @contextmanager
-    def seen(
+    def restrict(
         self,
         datasets: Mapping[str, Dataset],
-        consenting_by_name: Mapping[str, Consenting],
+        conditions: Mapping[str, ConsentCondition],
         versions: dict[str, int] | None,
     ) -> Iterator[dict[str, Dataset]]:
         """Restrict data sets to people who gave the consent that each requires.
@@ -217,12 +217,12 @@ class Lending:
         Data sets of one population see the registry at the same position, so that a join never
         mixes two states. `versions` receives that position for each population.
         """
-        shown, agreed = dict(datasets), dict[tuple[str, str], Agreed]()
+        shown, agreed = dict(datasets), dict[tuple[str, str], AgreedPeople]()
         with quietly() as stack:
-            for name, consenting in consenting_by_name.items():
-                data, key = datasets[name], consenting.key
+            for name, condition in conditions.items():
+                data, key = datasets[name], condition.key
                 if key not in agreed:
-                    agreed[key] = stack.enter_context(self.agreed(consenting))
+                    agreed[key] = stack.enter_context(self.agreed_people(condition))
                     (versions if versions is not None else {})[key[0]] = agreed[key].version
                 assert data.unit.column is not None
                 rows = agreed[key].only(data.table, data.unit.column, self._engine.dialect)
@@ -230,12 +230,12 @@ class Lending:
             yield shown
 
     @contextmanager
-    def agreed(self, consenting: Consenting) -> Iterator[Agreed]:
+    def agreed_people(self, condition: ConsentCondition) -> Iterator[AgreedPeople]:
         """The people who agree now, for as long as a query runs."""
         with self._lock:
-            base, changes = self._newest(consenting)
+            base, changes = self._newest(condition)
             base.users += 1
-        kind = consenting.register.kind
+        kind = condition.register.kind
         try:
             # Also where it is empty: every query does the same joins.
             changed = pa.table(
@@ -246,31 +246,31 @@ class Lending:
             )
             with quietly() as stack:
                 lent = stack.enter_context(self._engine.lend(changed))
-                yield Agreed(_since(base.people, lent), kind, changes.position.seq)
+                yield AgreedPeople(_since(base.people, lent), kind, changes.position.seq)
         finally:
             with self._lock:
                 # A base that was replaced while this query ran is dropped by its last user.
                 base.users -= 1
                 base.close_if_unused()
 
-    def _newest(self, consenting: Consenting) -> tuple[_Base, ConsentStanding]:
+    def _newest(self, condition: ConsentCondition) -> tuple[_Base, ConsentStanding]:
         """The base and all changes since; a new base if there is none or changes are too many."""
-        base = self._bases.get(consenting.key)
-        standing = consenting.standing(None if base is None else base.position)
+        base = self._bases.get(condition.key)
+        standing = condition.standing(None if base is None else base.position)
         # Complete: the log no longer holds the position of the base, as after an acknowledged
         # loss.
         if base is None or standing.is_complete or len(standing.people) > base.most:
             if not standing.is_complete:
-                standing = consenting.standing(None)
+                standing = condition.standing(None)
             if base is not None:
                 base.retired = True
                 base.close_if_unused()
-            people = pa.table({_PERSON: as_column(standing.people, consenting.register.kind)})
+            people = pa.table({_PERSON: as_column(standing.people, condition.register.kind)})
             stack = ExitStack()
             base = _Base(standing.position, stack.enter_context(self._engine.lend(people)), stack)
-            self._bases[consenting.key] = base
+            self._bases[condition.key] = base
             # Read again: somebody may have changed while the base was copied.
-            standing = consenting.standing(base.position)
+            standing = condition.standing(base.position)
         return base, standing
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from sfumato.release.files_in_use import CONSENT, consent_head, vault_files
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.config import OWNER, PrivateSet
 from sfumato.vault.consent.consent_filter import (
-    Register,
+    LazyRegistry,
     check_person_kinds,
     fault_of,
     person_kinds,
@@ -413,10 +413,10 @@ class Consents:
         """The populations whose data sets list purposes."""
         return tuple(sorted(purposes_of(self.config)))
 
-    def register(self, population: str) -> Register:
+    def register(self, population: str) -> LazyRegistry:
         """The registry as queries use it; the log is not opened yet."""
         kind = check_person_kinds(person_kinds(self.config, population))
-        return Register(lambda: self.log, population, kind)
+        return LazyRegistry(lambda: self.log, population, kind)
 
     def registry(self, name: str | None = None) -> ConsentRegistry:
         """A registry by population or data set; without a name the only one of the vault."""

@@ -351,7 +351,8 @@ def atom(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     elements = {
         "id": _entry_id(feed, home),
         "title": _title(feed),
-        "updated": max(times, default=_began(feed)),
+        # Atom wants a time also of a feed without entries: that of its first day.
+        "updated": max(times, default=f"{feed.begins.isoformat()}T00:00:00+00:00"),
     }
     for name, text in elements.items():
         ET.SubElement(top, name).text = text
@@ -455,10 +456,6 @@ def _period_columns(item: FeedItem | None, rows: int) -> pa.Table:
 
 def _title(feed: Feed) -> str:
     return f"{feed.name}: {feed.in_words}, every {feed.every}"
-
-
-def _began(feed: Feed) -> str:
-    return f"{feed.begins.isoformat()}T00:00:00+00:00"
 
 
 def _entry_id(feed: Feed, home: str, item: FeedItem | None = None) -> str:

@@ -26,7 +26,7 @@ from sfumato.vault.feeds.feed import CONTINUAL, NEVER, Feed, FeedItem
 from sfumato.vault.feeds.period_answers import Answering
 from sfumato.vault.jobs.job import asked_plainly, plain_values
 from sfumato.vault.principals import public_principal
-from sfumato.vault.releases import PUBLIC
+from sfumato.vault.releases import PUBLIC, check_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -317,15 +317,7 @@ class FeedRegistry:
         names = sorted(
             set(arguments.names(to.split(",") if isinstance(to, str) else to, "to") if to else ())
         )
-        known = [PUBLIC, *(principal.name for principal in self._vault.principal_registry.list())]
-        for name in names:
-            if name not in known:
-                raise ParameterError(
-                    "reader_unknown",
-                    f"There is no principal {quoted(name)} to open it to; "
-                    + suggestion(name, known),
-                    parameter="to",
-                )
+        check_readers(names, self._vault.principal_registry)
         return tuple(names)
 
 

@@ -336,7 +336,12 @@ class Answering:
     def placed(self, feed: Feed, begins: date | None, ends: date | None) -> Feed:
         """A feed with its data set and its days filled in from the declarations."""
         facts = self._facts(feed)
-        names = (feed.dataset,) if feed.dataset else self._of_question(feed, facts)
+        if feed.dataset:
+            names: tuple[str, ...] = (feed.dataset,)
+        else:  # SQL names its data sets itself
+            family = FAMILIES[feed.family]
+            values = family.values(**feed.asked)
+            names = self._vault.session.prepare(family, values, facts).datasets
         dataset = next(
             (name for name in names if _dates(facts, name, feed.column) is not None), None
         )
@@ -535,10 +540,6 @@ class Answering:
 
     def _asker_of(self, feed: Feed) -> AskerOf:
         return partial(self._vault.asker, feed.principal, feed.purpose)
-
-    def _of_question(self, feed: Feed, facts: Facts) -> tuple[str, ...]:
-        asked = FAMILIES[feed.family]
-        return self._vault.session.prepare(asked, asked.values(**feed.asked), facts).datasets
 
     @staticmethod
     def _no_dates(facts: Facts, names: Sequence[str], column: str) -> ParameterError:

@@ -22,7 +22,7 @@ from sfumato.errors import InternalError, ParameterError, PolicyError, SfumatoEr
 from sfumato.release.files_in_use import JOBS
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import paid_under
-from sfumato.vault.config import PrivateSet, asking
+from sfumato.vault.config import asking
 from sfumato.vault.failure_log import note_failure
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymize_dataset, check_request_options
 from sfumato.vault.jobs.job import (
@@ -443,11 +443,7 @@ class Jobs(Shown):
             self._data.check_consent((job.dataset,))
             return
         self._data.check_consent(prepared.datasets)
-        held = (self._vault.config.datasets[name] for name in prepared.datasets)
-        populations = sorted(
-            {dataset.population for dataset in held if isinstance(dataset, PrivateSet)}
-        )
-        asker = self._vault.principal_registry.asker(job.principal, job.purpose, tuple(populations))
+        asker = self._vault.asker(job.principal, job.purpose, prepared.datasets)
         self._vault.gatekeeper.check_payable(prepared, asker, job.request_id)
 
     def _prepared(self, job: Job) -> tuple[Private, Plan]:
