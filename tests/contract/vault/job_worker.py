@@ -18,7 +18,7 @@ STEPS: dict[str, tuple[type, str]] = {
     "charged": (Ledger, "reserve"),
     "drawn": (Receipt, "entropy"),
     "stored": (Ledger, "store"),
-    "noted": (JobStore, "done"),
+    "noted": (JobStore, "mark_done"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Questions without SQL around them, as one would ask a data frame. The plan is the same.
+"""Build queries step by step, as with a data frame, instead of writing SQL. The plan is the same.
 
 ::
 
@@ -29,7 +29,7 @@ def table(name: str, alias: str | None = None) -> Frame:
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows that are chosen, joined and computed with, and not yet aggregated."""
+    """Rows of one or several tables, filtered, joined and with computed columns; not aggregated."""
 
     _tree: exp.Select
 
@@ -88,7 +88,7 @@ class Grouped:
 
 @dataclass(frozen=True)
 class BuiltQuestion:
-    """A whole question; what follows works on the released figures only."""
+    """A complete query; further steps use the released figures only."""
 
     tree: exp.Select
 
@@ -106,7 +106,7 @@ class BuiltQuestion:
 
 
 def built_tree(asked: object) -> exp.Select:
-    """The tree of a question that was built; or a refusal of what is none."""
+    """The tree of a built query; refused unless it is complete."""
     if isinstance(asked, BuiltQuestion):
         return asked.tree
     if isinstance(asked, Frame | Grouped):
@@ -126,20 +126,21 @@ def built_tree(asked: object) -> exp.Select:
 def _expression(text: str) -> exp.Expr:
     """One expression, read as SQL."""
     tree = parse(f"SELECT {arguments.text(text, 'An expression')} FROM nowhere").tree
-    said = {key for key, value in tree.args.items() if value}
-    if said != {"expressions", "from_"} or len(tree.expressions) != 1:
+    # A text such as "1 FROM other WHERE" would add clauses to the query around it.
+    clauses = {key for key, value in tree.args.items() if value}
+    if clauses != {"expressions", "from_"} or len(tree.expressions) != 1:
         raise QueryError("sql_syntax", f"Cannot read {quoted(text)} as one expression.")
-    found: exp.Expr = tree.expressions[0]
-    return found
+    expression: exp.Expr = tree.expressions[0]
+    return expression
 
 
 def _order_entry(text: str) -> exp.Expr:
     """One entry of ORDER BY, read as SQL."""
     asked = arguments.text(text, "An entry to order by")
     tree = parse(f"SELECT nothing FROM nowhere ORDER BY {asked}").tree
-    said = {key for key, value in tree.args.items() if value}
-    entries = tree.args["order"].expressions if "order" in said else []
-    if said != {"expressions", "from_", "order"} or len(entries) != 1:
+    clauses = {key for key, value in tree.args.items() if value}
+    entries = tree.args["order"].expressions if "order" in clauses else []
+    if clauses != {"expressions", "from_", "order"} or len(entries) != 1:
         raise QueryError("sql_syntax", f"Cannot read {quoted(text)} as one entry to order by.")
     entry: exp.Expr = entries[0]
     return entry

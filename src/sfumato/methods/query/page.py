@@ -1,7 +1,7 @@
-"""An answer as text for people: its cells, the error of every number, and which are too noisy.
+"""An answer as text for people: cells, the error of every number, and which are too noisy.
 
-The terminal, notebooks and the console show an answer through this module. It uses only what was
-released and public facts that travel with it.
+The terminal, notebooks and the console show answers through this module. It uses released figures
+and the public facts that are stored with them, and nothing else.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def _bar_text(bound: float | None, ranks: float | None, decimals: int | None) ->
         return f"rank ± {math.ceil(ranks):,}"
     if bound is None:
         return ""
+    # Rounded up: a shown error is never smaller than the real one.
     unit = Decimal(1).scaleb(-(decimals or 0))
     return f"± {Decimal(repr(bound)).quantize(unit, rounding=ROUND_CEILING):,}"
 

@@ -225,7 +225,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, after: boo
         (JobStore, "note", True),
         (Gatekeeper, "_run", False),
         (Gatekeeper, "read", False),
-        (JobStore, "done", False),
+        (JobStore, "mark_done", False),
     ],
 )
 def test_a_job_whose_server_died_is_done_by_the_next_and_paid_for_once(

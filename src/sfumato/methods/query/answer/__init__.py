@@ -1,1 +1,1 @@
-"""An answer out: exact aggregates, their noise, the figures made of them and their errors."""
+"""Answer a plan: exact aggregates, their noise, the figures computed from them, and errors."""

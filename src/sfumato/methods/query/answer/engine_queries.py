@@ -1,11 +1,11 @@
 """The engine queries of a question: bounded integer aggregates, and how limbs are joined.
 
-Long terms are cut into limbs that are summed apart, of 23 bits, or of 12 bits with weights of 17,
-so that every summed term is below 2^29. Sums are decimals, too wide for any number of rows, and are
-cut off at 2^62 before they become 64-bit integers: from 2^33 rows of the largest terms in one group
-on. Cutting off moves no sum further than the rows did, and what the limbs of a person's terms move
-together is at most the terms' magnitudes added up; so sensitivities hold, and no engine error
-depends on the size of a sum. Decisions `contribution-bounds` and `integer-ranges`.
+Long terms are cut into limbs that are summed separately: of 23 bits, or of 12 bits with weights of
+17 bits, so that every summed term is below 2^29. Sums are decimals wide enough for any number of
+rows. They are clipped to 2^62 before they become 64-bit integers, which matters from 2^33 rows of
+the largest terms in one group on. Clipping moves no sum further than the rows did, and the limbs of
+a person's terms together move at most the sum of the terms' magnitudes. So sensitivities hold, and
+no engine error depends on the size of a sum. Decisions `contribution-bounds` and `integer-ranges`.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Aggregates:
     def ranked(self, rank: Rank) -> EngineQuery:
         """How often each value of an argument occurs, by all keys."""
         column = rank.argument.column
+        # NULL has no rank: a person who has only missing values adds nothing to any score.
         present = exp.column(column).is_(exp.Null()).not_()
         rows = exp.select(exp.Star()).from_(self._source.subquery("sf_source"), copy=False)
         query = self._sum_terms(
@@ -87,6 +88,8 @@ class Aggregates:
         if self._plan.unit.by_person:
             rows = self._weigh(rows)
             weight = exp.column(WEIGHT)
+            # The weight stands inside the sum, so the bound on a person's rows holds before
+            # anything is added.
             figures = {
                 name: exp.Mul(this=tree, expression=weight.copy()) for name, tree in figures.items()
             }
@@ -105,6 +108,8 @@ class Aggregates:
                 )
                 column = exp.column(key.column)
                 bits = exp.Anonymous(this="BIT_LENGTH", expressions=[column.copy()])
+                # In bits, which every engine knows without decoding the text; a character takes at
+                # most 32.
                 short = exp.LTE(this=bits, expression=exp.convert(_CHARACTER_BITS * longest))
                 query = query.having(exp.or_(column.is_(exp.Null()), short), copy=False)
         return query
@@ -136,6 +141,8 @@ class Aggregates:
         columns = [key.column for key in level.keys]
         rows: exp.Query = self._source.copy()
         if self._plan.unit.by_person:
+            # A value that many people have is one distinct value: bounded are the pairs of person
+            # and value.
             pairs = _distinct(self._source, [PERSON, *columns, statistic.column])
             present = pairs.where(exp.column(statistic.column).is_(exp.Null()).not_(), copy=False)
             # A value counts once, so that each person's pairs of a group and a value are bounded.
@@ -177,6 +184,8 @@ class Aggregates:
         unit = exp.cast(exp.convert(1 << bits), "BIGINT")
         trees, remainder = [], exp.Paren(this=statistic.term)
         for _ in range(limb_count(statistic, self._plan.unit) - 1):
+            # The remainder has the sign of the term, so limbs of negative terms add up to the term
+            # as well.
             trees.append(exp.Paren(this=exp.Mod(this=remainder.copy(), expression=unit.copy())))
             remainder = exp.Paren(this=exp.IntDiv(this=remainder, expression=unit.copy()))
         return [*trees, remainder]
@@ -199,6 +208,7 @@ def join_limbs(limb_sums: Sequence[NDArray[Any]], unit: Unit) -> NDArray[Any]:
         return limb_sums[0]
     joined_sum = np.zeros(len(limb_sums[0]), dtype=object)
     for limb, limb_sum in enumerate(limb_sums):
+        # Python integers: the sum of all limbs may exceed 64 bits.
         joined_sum += limb_sum.astype(object) << (limb_bits(unit) * limb)
     return narrow(joined_sum)
 

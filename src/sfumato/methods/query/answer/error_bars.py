@@ -64,7 +64,7 @@ def _computed_outputs(plan: Plan) -> dict[str, exp.Expr]:
 
 
 def _totalled_measures(nodes: Sequence[exp.Expr]) -> set[str]:
-    """The measures of which totals over all rows are asked."""
+    """The measures whose total over all rows is used."""
     windows = [window for node in nodes for window in node.find_all(exp.Window)]
     return {column_node.name for window in windows for column_node in window.find_all(exp.Column)}
 
@@ -74,6 +74,7 @@ def chosen_by_noise(plan: Plan) -> bool:
     measures = {measure.name for measure in plan.measures}
     clauses = ["where", "qualify"]
     if plan.finish.args.get("limit") or plan.finish.args.get("offset"):
+        # ORDER BY chooses rows only together with LIMIT or OFFSET; alone it sorts all of them.
         clauses.append("order")
     clause_nodes = [
         clause_node
@@ -97,7 +98,7 @@ def beta_of_rows(plan: Plan, rows: int, *, is_cut: bool = False) -> float:
 
 
 def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tuple[str, float]]:
-    """By how much margins may be passed so that all figures of an output hold together.
+    """The failure probability of each figure's margin, so that all figures of an output hold.
 
     Every output counts as made of as many figures as the one with the most.
     """
@@ -111,7 +112,9 @@ def joint_betas(plan: Plan, rows: int, *, is_cut: bool = False) -> Iterator[tupl
         default=0,
     )
     if figure_count:
+        # Union bound over the figures of one output: each may fail with an equal part of beta.
         yield _JOINT, beta_of_rows(plan, rows, is_cut=is_cut) / figure_count
+        # The sum over all other rows needs the margins of all rows at once.
         yield _UNION, BETA / figure_count / max(rows, 1)
 
 
@@ -191,6 +194,8 @@ def error_bars(
             low, high = _range(measure)
             is_useless = _is_too_noisy(values, bar)
             if measure.function in _ADDED:
+                # Noise pushed the figure out of its possible range, so noise is at least as large
+                # as the figure.
                 is_useless |= (values < low) | (values > high)
             elif measure.name in ranks:
                 bars[column]["ranks95"] = ranks[measure.name]
@@ -254,6 +259,7 @@ def _computed_bars(
     try:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             span = spans.of(node)
+            # The farther end of the interval, so that the bar is symmetric and still covers it.
             bound = np.fmax(np.fmax(span.high - values, values - span.low), 0.0)
             sd = np.fmin(spans.stddev(span), bound)
     except UnknownBarError:
@@ -283,10 +289,14 @@ def _spans(plan: Plan, allocation: Allocation, errors: pa.Table) -> Spans | None
         figure = Figure(value, sd, margin, _range(measure))
         if totals := columns("sum", "variance", "margin"):
             total_, variance, total_margin = totals
+            # Noises of different rows are independent, so the variance of the others is the
+            # total's less its own.
             spread = np.sqrt(np.fmax(variance - sd**2, 0.0))
             rest_margin = np.fmax(total_margin - rest_margin, 0.0)
             factor = _independent_factor(plan, allocation, measure)
             if factor is not None:
+                # Of two valid margins the smaller one: the sum of margins, or the tail of
+                # independent noises.
                 rest_margin = np.fmin(rest_margin, factor * spread)
             figure = replace(
                 figure,

@@ -1,4 +1,4 @@
-"""The exact aggregates of one question. They are private: only noise may follow.
+"""The exact aggregates of one query. They are private: the only permitted next step is noise.
 
 The results of all queries of a question are coded together, so that equal keys have equal codes.
 """
@@ -89,6 +89,7 @@ class LevelGroups:
         """Sum a figure in each group, in Python integers if 64 bits may not suffice."""
         group_numbers = self.group_numbers(tally)
         is_grouped = group_numbers >= 0
+        # Sums of a level's cells: 64 bits may not hold the sum of many clipped cells.
         figures = widened(tally.figures[figure][is_grouped], 1)
         totals = np.zeros(self.count, dtype=figures.dtype)
         np.add.at(totals, group_numbers[is_grouped], figures)
@@ -149,6 +150,7 @@ def read_aggregates(
 
 def _encode_key(columns: Sequence[pa.ChunkedArray], key: Key) -> tuple[Axis, list[Codes]]:
     """Code one key's values from all tables together, and take them apart again."""
+    # One encoding for all tables: a code means the same value in each of them.
     values = pa.chunked_array(
         [chunk for column in columns for chunk in column.chunks], columns[0].type
     )
@@ -239,6 +241,8 @@ class ExactAggregates:
             tally = self._tallies[level.number, statistic]
             return tally, tuple(tally.figures)
         tally = self._tallies[Count]
+        # Figures stand in the order in which `Aggregates.additive` wrote the statistics, limb by
+        # limb.
         names = iter(tally.figures)
         figure_names = {
             summed: [next(names) for _ in range(limb_count(summed, self._unit))]

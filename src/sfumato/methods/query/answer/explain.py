@@ -1,4 +1,4 @@
-"""The cost and the expected error of a question, before anything is spent.
+"""The cost and the expected error of a query, before anything is spent.
 
 Everything here follows from the plan and the price, which are public; no row is read.
 """
@@ -43,8 +43,8 @@ _WORTHWHILE = 0.8
 class Expected:
     """The expected error of one column at one level of grouping.
 
-    Averages and variances err by what their group's size allows: at most `sizes` says, for groups
-    of so many rows. Quantiles err in ranks, by so many rows.
+    The error of averages and variances depends on the size of the group: `sizes` has its largest
+    value for groups of some sizes. The error of a quantile is one of its rank, in rows: `ranks95`.
     """
 
     column: str
@@ -130,6 +130,8 @@ def _expected(question: Question, measure: Measure, level: Level) -> Expected:
         adjusted_variances(question.allocation, total) if isinstance(total, Count | Total) else {}
     )
     if level.number in adjusted:
+        # Levels that are made consistent by least squares have smaller errors than the noise
+        # alone.
         stddev = math.sqrt(adjusted[level.number])
         bound = spread_factor(first, beta) * stddev
     return replace(row, sd=stddev * step, bound95=bound * step)
@@ -145,6 +147,7 @@ def _by_size(
     """The largest error in groups of some sizes: all values at a bound, or half at either."""
     sizes = np.array(GROUP_SIZES, dtype=np.float64)
     errors = []
+    # Two extreme groups bound the error: all values at one end, and half at each end of the range.
     for mixed in (False, True):
         noisy = []
         for component in components:
@@ -201,6 +204,8 @@ def _advice(question: Question) -> Iterator[str]:
         alternative = allocate(
             plan, QueryPrice(epsilon=price.epsilon, delta=_USUAL_DELTA, weights=price.weights)
         )
+        # Both errors are sums of relative variances, so the ratio of standard deviations is a
+        # square root.
         gain = math.sqrt(
             relative_error(plan, alternative) / relative_error(plan, question.allocation)
         )
@@ -216,6 +221,8 @@ def _advice(question: Question) -> Iterator[str]:
         if argument is None or measure.function is not Function.SUM:
             continue
         largest, spread = max(abs(argument.low), abs(argument.high)), argument.high - argument.low
+        # The noise of a sum follows the largest magnitude, that of a centred average half of the
+        # range.
         if spread and largest > 2 * spread:
             yield (
                 f"Ask for AVG instead of SUM in {quoted(measure.name)}: its bounds are far from "

@@ -1,11 +1,11 @@
 """Figures of an answer from noisy statistics, each with its error.
 
 Errors describe the noise alone, and not the bias of clamping and bounding, which is private. The
-error of a ratio of noisy figures is not symmetric, least of all in small groups. Its 95 % bound
-therefore comes from a box: count and sums are all within their margins of the released figures with
-probability 95 %, and for all true statistics in that box the true ratio lies between two ends. The
-bound reaches to the farther end. If the box contains too few rows for a ratio, it reaches to the
-ends of the possible range. Only released figures and declared bounds are used. Decision
+error of a ratio of noisy figures is not symmetric, in small groups least of all. Its 95 % bound
+therefore comes from a box: with probability 95 % the true count and sums are all within their
+margins of the released ones, and for all such values the true ratio lies between two ends. The
+bound reaches to the farther end, or, if the box contains too few rows for a ratio, to the farther
+end of the possible range. Only released figures and declared bounds are used. Decision
 `answer-error-bars`.
 """
 
@@ -91,8 +91,10 @@ def _average(
 ) -> tuple[FloatArray, FloatArray, Ends]:
     """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
     rows, sums = _boxes(noisy, beta)
+    # A noisy count may be zero or negative; a mean needs at least one row.
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
     mean = _clip_means(noisy[1].values.astype(np.float64) / count, total)
+    # Linear propagation of s / n: the variance is (var s + (s / n)^2 var n) / n^2.
     spread = np.sqrt(noisy[1].variance + mean**2 * noisy[0].variance) / count
     is_small = rows[0] < 1
     return mean, np.where(is_small, np.inf, spread), _means(sums, rows, total, is_small)
@@ -111,6 +113,7 @@ def _variance(
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
     mean = _clip_means(noisy[1].values.astype(np.float64) / count, total)
     second = _clip_means(noisy[2].values.astype(np.float64) / count, squares)
+    # E[y^2] - E[y]^2 of noisy moments may be negative or above the largest possible variance.
     variance = np.clip(second + squares.square_centre - mean**2, 0.0, reach**2)
     # The sample variance divides by n - 1.
     variance *= count / np.maximum(count - 1, 1.0)
@@ -123,6 +126,7 @@ def _variance(
         _means(sums, rows, total, is_small),
         _means(of_squares, rows, squares, is_small),
     )
+    # The square of the mean over its interval; zero is the least if the interval contains zero.
     largest = np.maximum(means[0] ** 2, means[1] ** 2)
     smallest = np.where(means[0] * means[1] < 0, 0, np.minimum(means[0] ** 2, means[1] ** 2))
     lowest = np.clip(seconds[0] + squares.square_centre - largest, 0.0, reach**2)
@@ -140,6 +144,7 @@ def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
     """The ends between which the statistics are, all of them together but for probability beta."""
     boxes = []
     for statistic in noisy:
+        # Union bound: count and sums each fail with an equal part of beta.
         values, margin = statistic.values.astype(np.float64), statistic.margin(beta / len(noisy))
         boxes.append((values - margin, values + margin))
     return boxes
@@ -148,6 +153,7 @@ def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
 def _means(sums: Ends, rows: Ends, total: Total, is_small: BoolArray) -> Ends:
     """The ends of sum / rows anywhere in a box; any mean of terms where rows may be too few."""
     low, high = (np.maximum(end, 1.0) for end in rows)
+    # A negative sum is lowest over few rows, a positive one over many.
     lowest = np.where(sums[0] < 0, sums[0] / low, sums[0] / high)
     highest = np.where(sums[1] > 0, sums[1] / low, sums[1] / high)
     first, last = map(float, total.ends)
@@ -238,6 +244,7 @@ def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bo
     """A sum in steps, as a sum of values."""
     errors = _uniform_error(noisy, float(argument.step), beta)
     if exact and noisy.values.dtype.kind != "f":
+        # Exact: the sum in steps times a whole step, without a float between.
         total = noisy.values.astype(object) * argument.step.numerator
         return Estimates(pa.array(_to_int64(total)), *errors)
     return Estimates(pa.array(to_floats(noisy.values, argument.step)), *errors)

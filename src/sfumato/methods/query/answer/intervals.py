@@ -120,6 +120,7 @@ class Spans:
             for name, figure in self.figures.items()
             if figure.remainder_stddev is not None
         }
+        # Noises of different figures are independent, so their variances add up.
         terms = [(slope * noises[name]) ** 2 for name, slope in span.slopes.items()]
         return np.sqrt(np.sum(terms, axis=0)) if terms else np.zeros(self.rows)
 
@@ -162,6 +163,8 @@ class Spans:
             quotient = _divide(self.of(upper), self.of(lower))
             ends = self.possible(upper.name, denominator_name)
             if ends is not None:
+                # Post-processing: the truth lies in the possible range, so the interval may be cut
+                # to it.
                 low, high = np.clip(quotient.low, *ends), np.clip(quotient.high, *ends)
                 quotient = Span(quotient.value, low, high, quotient.slopes)
         return _combine(exp.Mul, quotient, self._constant(factor / divisor))
@@ -217,6 +220,8 @@ def _divide(left: Span, right: Span) -> Span:
         value = left.value / np.where(right.value == 0, np.nan, right.value)
         slopes = _combine_slopes(left.slopes, 1 / right.value, right.slopes, -value / right.value)
         corners = np.array([a / b for a in (left.low, left.high) for b in (right.low, right.high)])
+    # Without zero in it, 1 / y is monotone, so the ends of the quotient are among the four
+    # corners.
     apart = (right.low > 0) | (right.high < 0)
     low = np.where(apart, corners.min(axis=0), -np.inf)
     high = np.where(apart, corners.max(axis=0), np.inf)
@@ -232,6 +237,7 @@ def _share(share: Span, remainder: Span) -> Span:
     with np.errstate(divide="ignore", invalid="ignore"):
         low = share.low / (share.low + remainder.high)
         high = share.high / (share.high + remainder.low)
+    # 0 / 0 where both may be zero: any share from 0 to 1 is possible.
     low, high = np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
     return Span((divided := _divide(share, total)).value, low, high, divided.slopes)
 
@@ -253,5 +259,7 @@ def _combine_slopes(
     """The slopes of a combination."""
     slopes = {name: slope * by_first for name, slope in first.items()}
     for name, slope in second.items():
+        # One figure on both sides: its noise is the same, so slopes are added before they are
+        # squared.
         slopes[name] = slopes.get(name, 0.0) + slope * by_second
     return slopes

@@ -1,4 +1,4 @@
-"""The single step from private to public figures: read bounded aggregates, add exact noise.
+"""The only step from private to public figures: read bounded aggregates, add exact noise.
 
 Decision `group-keys`.
 """
@@ -125,10 +125,10 @@ def _passing_groups(
     entropy: Entropy,
     observed_cap: int | None,
 ) -> tuple[LevelGroups, NoisyStatistic, int]:
-    """The observed groups whose noisy count passes the threshold, that count, how many passed.
+    """The observed groups whose noisy count passes the threshold, these counts, and their number.
 
-    Where more pass than may be shown, those of the largest noisy counts are: a choice among what
-    is released already, which costs nothing.
+    If more groups pass than may be shown, those with the largest noisy counts are shown. This
+    chooses among released figures, so it costs nothing.
     """
     mechanism = allocation.mechanisms[level.number, allocation.carrier]
     assert isinstance(mechanism, ThresholdKeys)
@@ -137,6 +137,8 @@ def _passing_groups(
     passed = mechanism.sample(counts, entropy)
     positions, noisy_counts = passed.positions, passed.counts
     if observed_cap is not None and len(positions) > observed_cap:
+        # Sorted again by position: groups stay in the order of their keys, which depends on no
+        # count.
         largest = np.sort(np.argsort(-noisy_counts, kind="stable")[:observed_cap])
         positions, noisy_counts = positions[largest], noisy_counts[largest]
     codes = tuple(column[positions] for column in groups.codes)
@@ -168,6 +170,7 @@ def _passed_margin(
 def _make_consistent(allocation: Allocation, levels: list[NoisyLevel]) -> list[NoisyLevel]:
     """Make counts and sums of several declared levels consistent, by least squares."""
     dense = [level for level in levels if level.groups.level.declared]
+    # One level is consistent with itself.
     if len(dense) < 2:
         return levels
     adjusted: dict[int, dict[Statistic, NoisyStatistic]] = {
@@ -222,5 +225,6 @@ def _least_squares(
     sets = tuple(level.positions for level in dense)
     known = allocation.sizes
     sizes = tuple(known.get(position, 1) for position in range(max(known, default=-1) + 1))
+    # Weighted by precision: the least squares estimate with the smallest variance.
     precisions = np.array([1 / allocation.variance(level, statistic) for level in dense])
     return ResidualEstimate(MarginalLattice(sizes, sets), sets, precisions)

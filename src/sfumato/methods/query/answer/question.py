@@ -89,7 +89,7 @@ def noisy_table(
 
 
 def _key(axis: Axis, position: int, groups: LevelGroups) -> pa.Array:
-    """The values of a key; a level that does not group by it has none."""
+    """The values of a key; all NULL for a level that does not group by it."""
     if position not in groups.level.positions:
         return pa.nulls(groups.count, axis.decode(np.zeros(0, dtype=np.int64)).type)
     return axis.decode(groups.codes[groups.level.positions.index(position)])
@@ -137,6 +137,7 @@ def _select_columns(query: exp.Select, noisy: pa.Table) -> pa.Table | None:
         return None
     if not all(isinstance(node, exp.Column) for node in (*outputs, *keys)):
         return None
+    # Engines order NaN and -0.0 in their own ways.
     if any(pa.types.is_floating(noisy.column(key.name).type) for key in keys):
         return None
     if keys:
@@ -242,6 +243,7 @@ class Question(method.Plan):
             name: [self._estimates(level, joint) for level in levels]
             for name, joint in joint_betas(self.plan, rows, is_cut=is_cut)
         }
+        # From here on everything is post-processing of noisy figures.
         noisy = noisy_table(self.plan, axes, estimated, joint_estimates)
         table, errors = run_finish(self.plan, noisy, self.open_table)
         ranks = {

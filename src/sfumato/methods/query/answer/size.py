@@ -59,6 +59,8 @@ def observed_cap(plan: Plan, levels: Sequence[Level], limit: AnswerLimit | None)
     if limit is None or not observed:
         return None
     declared = sum(level.groups or 0 for level in levels)
+    # Declared groups are all answered and come first; observed ones share what is left of the
+    # limit.
     room = min(limit.groups, limit.bytes // _row_bytes(plan)) - declared
     return max(room // observed, 1)
 

@@ -114,11 +114,15 @@ def compile_value(node: exp.Expr | None, scope: Scope) -> Typed:
     """Give a node its meaning, or refuse it."""
     if node is None:
         raise QueryError("sql_syntax", "A function or operator lacks an argument. Add it.")
+    # The scope first: a key of GROUP BY or an aggregate is known as a whole, whatever it is made
+    # of.
     resolved = scope.resolve(node)
     if resolved is not None:
         return resolved
     rule = RULES.get(type(node))
     if rule is not None:
+        # A modifier that a rule does not know could change the meaning on one engine and not on
+        # another.
         check_modifiers(node, _ALLOWED | _MODIFIERS.get(type(node), set()))
         return rule(node, lambda child: compile_value(child, scope))
     if isinstance(node, exp.AggFunc):

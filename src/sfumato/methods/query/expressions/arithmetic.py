@@ -1,4 +1,4 @@
-"""+, -, *, /, DIV, % on bounded numbers: no overflow, no underflow, x / 0 is NULL.
+"""+, -, *, /, DIV and % on bounded numbers: no overflow, no underflow, and x / 0 is NULL.
 
 The exact result of two doubles inside exact bounds, rounded to a double, lies inside the rounded
 bounds, because rounding is monotone.
@@ -50,11 +50,13 @@ def addition(node: exp.Expr, value: Value) -> Typed:
     whole_numbers = left.kind is right.kind is Kind.INTEGER
     if not whole_numbers:
         left, right = as_real(left), as_real(right)
+    # Interval arithmetic with exact fractions: [a, b] + [c, d] = [a + c, b + d].
     (a, b), (c, d) = left.ends, right.ends
     ends = (a + c, b + d) if isinstance(node, exp.Add) else (a - d, b - c)
     tree, nullable = _tree(type(node), left, right), left.nullable or right.nullable
     if whole_numbers:
         return _integer(node, tree, ends, nullable, gcd(left.step, right.step))
+    # x + y of doubles is a multiple of the smaller unit in the last place, or zero.
     least = min(left.least, right.least) * _ULP
     return real(tree, *ends, nullable=nullable, least=least)
 
@@ -67,11 +69,14 @@ def product(node: exp.Expr, value: Value) -> Typed:
     whole_numbers = left.kind is right.kind is Kind.INTEGER
     if not whole_numbers:
         left, right = as_real(left), as_real(right)
+    # A product is extreme at a corner of the box of its factors.
     corners = [a * b for a in left.ends for b in right.ends]
     ends = min(corners), max(corners)
     tree, nullable = _tree(exp.Mul, left, right), left.nullable or right.nullable
     if not whole_numbers:
         return real(tree, *ends, nullable=nullable, least=left.least * right.least)
+    # A constant times multiples of a step gives multiples of the product; two variables may give
+    # any.
     step = 1
     for factor, cofactor in ((left, right), (right, left)):
         if factor.step == 0:
@@ -94,8 +99,11 @@ def quotient(node: exp.Expr, value: Value) -> Typed:
     if low == high == 0:
         return real(tree, Fraction(0), Fraction(0), nullable=True, least=left.least)
     least = left.least / right.largest
+    # A real divisor may come as near to zero as it likes, so the quotient has no bound.
     if zero and not is_integer:
         return real(tree, None, None, nullable=nullable, least=least)
+    # The quotient is extreme at an end of the divisor or at the value nearest to zero on either
+    # side.
     divisors = [
         end for end in (low, high, -nearest_to_zero, nearest_to_zero) if end and low <= end <= high
     ]

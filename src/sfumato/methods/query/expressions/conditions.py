@@ -1,4 +1,4 @@
-"""Comparisons, logic with three values, and choices by them: CASE, COALESCE, LEAST and their like.
+"""Comparisons, three-valued logic, and choices: CASE, COALESCE, LEAST, GREATEST and NULLIF.
 
 Texts are compared for equality only: their order depends on the engine.
 """
@@ -57,6 +57,7 @@ def state(node: exp.Expr, value: Value) -> Typed:
     if isinstance(state_node, exp.Boolean):
         require_kind(operand, (Kind.BOOLEAN,), node.this)
         is_state = operand.sql if state_node.this else exp.Not(this=bracket(operand.sql))
+        # IS TRUE in words that every engine knows: NULL is neither true nor false.
         tree = exp.Coalesce(this=is_state, expressions=[exp.false()])
         return boolean(tree, nullable=False, noisy=operand.noisy)
     raise QueryError(
@@ -95,6 +96,7 @@ def _unclamped_column(value: Typed, constant: Typed) -> exp.Expr:
     if not value.bounded or constant.low is None or constant.low != constant.high:
         return value.sql
     low, high = value.ends
+    # Inside the bounds clamping changes no comparison: both sides of an end stay on their side.
     return value.direct.raw.copy() if low < constant.low < high else value.sql
 
 
@@ -139,6 +141,8 @@ def pattern(node: exp.Expr, value: Value) -> Typed:
     pattern_node = node.expression
     if not isinstance(pattern_node, exp.Literal) or not pattern_node.is_string:
         raise QueryError("literal_invalid", f"Cannot use {quote_sql(node)}: write the pattern out.")
+    # Each % may backtrack over the whole text: the time of a match must not depend on a person's
+    # value.
     if "\\" in pattern_node.name or pattern_node.name.count("%") > _WILDCARDS:
         raise QueryError(
             "expression_not_allowed",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.methods.query.expressions.typed_values import Rules, Value
 
 _PERIODS = 10_000
-"""So many beginnings of periods are listed as declared values."""
+"""The most starts of periods that are listed as declared values."""
 
 _FIELDS: dict[str, tuple[int, int]] = {
     "YEAR": (1, 9999),
@@ -78,6 +78,8 @@ def _extract(node: exp.Expr, name: str, operand: Typed) -> Typed:
     if name == "ISODOW":
         # Engines number and name the days of the week differently; 1970-01-05 was a Monday.
         distance = exp.Paren(this=_days_between(operand.sql, exp.convert("1969-12-29")))
+        # Adding 7 before the second remainder: the first one is negative for days before the
+        # epoch.
         monday_first = exp.Paren(this=distance % 7 + 7)
         tree = exp.Paren(this=monday_first % 7) + 1
     return integer(exp.cast(tree, exp.DType.BIGINT), low, high, nullable=operand.nullable)
@@ -87,6 +89,7 @@ def truncation(node: exp.Expr, value: Value) -> Typed:
     """DATE_TRUNC('month', date): the first day of the period."""
     operand = require_kind(value(node.this), (Kind.DATE,), node.this)
     unit = node.text("unit").upper()
+    # WEEK(MONDAY) of some dialects; weeks begin on Monday here in any case.
     unit = unit.split("(")[0]
     if unit == "DAY":
         return operand
@@ -121,6 +124,7 @@ def _starts(unit: str, low: date, high: date) -> tuple[date, ...] | None:
         return None
     starts = [low]
     while starts[-1] < high:
+        # A start plus the longest length lies in the next period, whose start is taken.
         starts.append(_STARTS[unit](starts[-1] + timedelta(days=_LENGTHS[unit])))
     return tuple(starts)
 

@@ -130,6 +130,7 @@ def root(node: exp.Expr, value: Value) -> Typed:
     tree = exp.Sqrt(this=argument)
     if low is None:
         return released_number(tree, nullable=True)
+    # IEEE 754 rounds square roots correctly, so engines and Python agree to the last bit.
     ends = (Fraction(math.sqrt(max(end, Fraction(0)))) for end in operand.ends)
     return real(tree, *ends, nullable=operand.nullable or low < 0, least=operand.least)
 
@@ -168,6 +169,7 @@ def logarithm(node: exp.Expr, value: Value) -> Typed:
 def exponential(node: exp.Expr, value: Value) -> Typed:
     """EXP(x); NULL where x is beyond 200 in magnitude."""
     operand = as_real(compile_number(node.this, value))
+    # exp(200) is about 7e86, within the range that every engine computes in; exp(-200) likewise.
     limit = Fraction(200)
     argument = operand.sql
     within = not operand.noisy and operand.largest <= limit
@@ -194,6 +196,7 @@ def power(node: exp.Expr, value: Value) -> Typed:
     corners = [end**exponent for end in operand.ends]
     low, high = min(corners), max(corners)
     if exponent and exponent % 2 == 0 and operand.ends[0] <= 0 <= operand.ends[1]:
+        # An even power is least at zero, if zero is in the range.
         low = Fraction(0)
     low, high = low - abs(low) * _SLACK, high + abs(high) * _SLACK
     least = operand.least**exponent * (1 - _SLACK)
@@ -226,6 +229,7 @@ def bucket(node: exp.Expr, value: Value) -> Typed:
     case = case.when(
         exp.GTE(this=inner.copy(), expression=literal(last)), literal(bucket_count + 1)
     )
+    # Rounding may put a value just below `high` into bucket n + 1.
     inside = exp.Least(this=floored, expressions=[literal(bucket_count - 1)], ignore_nulls=True)
     case = case.when(
         exp.GTE(this=inner.copy(), expression=literal(first)),

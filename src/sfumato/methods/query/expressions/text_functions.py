@@ -88,6 +88,7 @@ def _map_values(operand: Typed, tree: exp.Expr, function: Callable[[str], str]) 
     """A text made of another one; so are its declared values."""
     values = operand.values
     if values is not None:
+        # Different values may become one, as "A" and "a" do.
         values = tuple(dict.fromkeys(function(str(entry)) for entry in values))
     return replace(operand, tree=tree, values=values, direct=None, unit=False)
 
@@ -188,6 +189,7 @@ def _parse_number(node: exp.Expr, operand: Typed, target_kind: Kind) -> Typed:
         exp.LTE(this=exp.Length(this=operand.sql), expression=exp.convert(longest)),
         _is_one_of(_without_digits(first), ["", "-"]),
         _is_one_of(_without_digits(remainder), allowed_signs),
+        # At least one digit: without this "-" and "." would be numbers.
         exp.NEQ(this=_without_digits(operand.sql), expression=operand.sql),
     )
     # The text is chosen inside the cast: an engine may cast a constant before it asks for CASE.

@@ -1,4 +1,4 @@
-"""What the planner knows about a value before any row is read, and values made alike as operands.
+"""Typed values: what the planner knows about a value before any row is read.
 
 Every value is total: its SQL yields a value inside the claimed range, or NULL, and never an error.
 A real is finite, and either zero or not smaller in magnitude than `least`: some engines raise an
@@ -65,11 +65,11 @@ class Direct:
 class Typed:
     """A value: its SQL, its kind, and what is publicly known of it.
 
-    Integers and dates are `low` plus a multiple of `step`, 0 for a constant. `values` lists, in
-    order, what is declared to occur. `length` is how many characters a text has at most; only the
-    person, which must not be cut, and what is chosen from it has none. `direct` is set where the
-    value is a column as declared, `unit` where it is the person whose row it is, and `noisy` where
-    it is made of released figures, so that nothing about it needs to be bounded.
+    Integers and dates are `low` plus a multiple of `step`, which is 0 for a constant. `values`
+    lists the declared values in order. `length` is the largest number of characters of a text; it
+    is None only for the person, who must not be cut, and for choices from it. `direct` is set if
+    the value is a declared column, `unit` if it is the person of the row, and `noisy` if it is
+    computed from released figures, so that nothing about it needs a bound.
     """
 
     tree: exp.Expr
@@ -134,6 +134,8 @@ def real(
 
 def _power_below(least: Fraction) -> Fraction:
     """A power of two below a number, by a margin for rounding."""
+    # frexp gives 2^(e-1) <= x < 2^e, so 2^(e-2) is at most half of x: room for the engine's
+    # rounding.
     _, exponent = frexp(float(least))
     return Fraction(2) ** (exponent - 2)
 
@@ -151,6 +153,7 @@ def text(tree: exp.Expr, *, nullable: bool, length: int) -> Typed:
 def shorten_text(tree: exp.Expr, length: int) -> exp.Expr:
     """The first characters of a text. What has few bytes is not looked into, which is cheaper."""
     bits = exp.Anonymous(this="BIT_LENGTH", expressions=[tree.copy()])
+    # A text of at most 8n bits has at most n characters, in any encoding.
     short = exp.LTE(this=bits, expression=exp.convert(8 * length))
     cut = exp.Substring(this=tree.copy(), start=exp.convert(1), length=exp.convert(length))
     return exp.case().when(short, tree.copy()).else_(cut)
@@ -222,6 +225,8 @@ def common_step(values: Sequence[Typed]) -> int:
     if any(low is None for low in lows):
         return 1
     first = lows[0] or Fraction(0)
+    # Values on different grids lie on the grid of the greatest common divisor of steps and
+    # offsets.
     return gcd(*steps, *(int((low or Fraction(0)) - first) for low in lows))
 
 

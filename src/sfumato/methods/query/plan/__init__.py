@@ -176,6 +176,7 @@ def levels(plan: Plan) -> tuple[Level, ...]:
         Level(number, positions, tuple(plan.keys[position] for position in positions))
         for number, positions in enumerate(sets)
     )
+    # Observed groups are not counted here: how many there are is private.
     groups = sum(level.groups or 0 for level in plan_levels)
     if groups > MOST_GROUPS:
         raise QueryError(
@@ -191,6 +192,8 @@ def canonical(plan: Plan) -> dict[str, Any]:
     return {
         "datasets": list(plan.datasets),
         "public": list(plan.public),
+        # The text of the query, under aliases of our own: two spellings of one query have one
+        # digest, and a stored answer serves both.
         "source": plan.source.sql(comments=False),
         "unit": repr(plan.unit),
         "multiplicity": plan.multiplicity,

@@ -1,7 +1,7 @@
-"""Divide the price of a question among its statistics, and choose the noise of least error.
+"""Divide the price of a query among its statistics, and choose the noise with the least error.
 
 The cost is either a pure epsilon, spent on Laplace noise, or a rho, spent on Gaussian noise. With
-epsilon and a delta both are possible, and the one whose errors are smaller is taken. By default
+epsilon and a delta both are possible, and the one with smaller errors is used. By default
 the errors of all statistics are equal in units of their declared range: Laplace noise of relative
 L1 sensitivity a gets a share a of epsilon, Gaussian noise of relative L2 sensitivity a a share a^2
 of rho. A caller's weights share the cost among the measures instead. Decision `budgets`.
@@ -166,11 +166,14 @@ def allocate(plan: Plan, price: QueryPrice) -> Allocation:
             "The question asks for no aggregate, and its keys are declared, so public. Ask for "
             "COUNT, SUM, AVG or another figure of each group.",
         )
+    # Chosen by public facts alone: plan, price and declared ranges.
     candidates = [
         _spend(plan, effects, price, strategy) for strategy in _strategies(price, len(observed))
     ]
     strategy, mechanisms = min(candidates, key=lambda candidate: _error(effects, candidate[1]))
     for level in observed:
+        # The threshold reuses the noise of the count that it is compared with: one charge for
+        # both.
         slot = (level.number, carrier)
         mechanisms[slot] = _threshold(plan, mechanisms[slot], strategy.keys_delta)
     granules = {statistic: granule(plan, statistic) for _, statistic in effects}
@@ -189,6 +192,7 @@ class _Strategy:
 
 def _strategies(price: QueryPrice, observed: int) -> list[_Strategy]:
     """Read (epsilon, delta) as a pure epsilon, or as the rho that implies it."""
+    # Thresholds of several levels each fail with their own delta, so they share it.
     delta_per_level = price.delta / observed if observed else Fraction(0)
     # The conversion takes a delta of its own: half of it where keys need the other half.
     first, *converted = spendings(price, conversion=price.delta / (2 if observed else 1))
@@ -268,6 +272,7 @@ def _weighted_shares(
     hidden = tuple(
         dict.fromkeys(statistic for _, statistic in sizes if statistic not in weighted_statistics)
     )
+    # A count that only decides about keys needs budget as well, though no measure shows it.
     if hidden:
         weighted.append((Fraction(1), hidden))
     for weight, of_measure in weighted:
@@ -302,6 +307,8 @@ def _threshold(plan: Plan, noise: Mechanism, delta: Fraction) -> ThresholdKeys:
         noise=noise,
         delta=delta,
         max_groups=unit.groups,
+        # A person counts once in each group; without persons a group counts up to max_rows of one
+        # row's copies.
         max_count=1 if plan.unit.by_person else unit.max_rows,
         relation=unit.relation,
     )

@@ -1,4 +1,4 @@
-"""The columns of a plan: arguments as integers within public bounds, and keys of groups.
+"""The columns of a plan: arguments as integers within public bounds, and the keys of groups.
 
 Decisions `group-keys` and `integer-ranges`.
 """
@@ -107,6 +107,7 @@ def _on_grid(function: Function, value: Typed) -> tuple[exp.Expr, int, int, Frac
         tree = value.sql if value.kind is Kind.INTEGER else day_number(value)
         return tree, low, high, Fraction(1)
     first, last = value.ends
+    # A sum needs fine steps near zero; an average or quantile only within the declared range.
     reach = value.largest if function is Function.SUM else last - first
     step = fine_step(max(reach, Fraction(1, 10**12)), value.largest, _POINTS[function])
     low, high = (floor(end / step + Fraction(1, 2)) for end in (first, last))
@@ -119,6 +120,8 @@ def _clamp_and_count(raw: exp.Expr, value: Typed, low: int, high: int, step: Fra
     """Clamp a column and count it in steps at once. NaN is above infinity, hence missing."""
     first, last = (literal(end) for end in value.ends)
     infinity = exp.cast(exp.Literal.string("Infinity"), exp.DType.DOUBLE)
+    # NULL meets no branch and stays NULL; NaN is above infinity on every engine and meets none
+    # either.
     case = exp.case().when(exp.LTE(this=raw.copy(), expression=first), literal(low))
     inside = nearest_step(replace(value, tree=raw), step)
     case = case.when(exp.LT(this=raw.copy(), expression=last), inside)
@@ -129,6 +132,7 @@ def _clamp_and_count(raw: exp.Expr, value: Typed, low: int, high: int, step: Fra
 def fine_step(reach: Fraction, largest: Fraction, points: int) -> Fraction:
     """A power of two that cuts a reach into so many points, and no number into more than 2^52."""
     step = Fraction(1)
+    # A power of two: dividing a double by it is exact, so every engine finds the same step.
     while reach / step > points or largest / step > _EXACT_INTEGERS:
         step *= 2
     while reach / step <= Fraction(points, 2) and 2 * largest / step <= _EXACT_INTEGERS:
@@ -274,6 +278,7 @@ def _key_bounds(value: Typed) -> Bounds | None:
     if not value.bounded or value.kind not in (Kind.INTEGER, Kind.DATE):
         return None
     (low, high), step = value.ends, value.step or 1
+    # The upper end moves down onto the grid: no value of the key lies beyond its last point.
     high -= (high - low) % step
     if value.kind is Kind.DATE:
         return Bounds(date_of(low), date_of(high), step)
@@ -286,6 +291,7 @@ def _listed_axis(column: str, value: Typed) -> Listed:
     if value.kind is Kind.REAL:
         entries = [float(entry) for entry in entries if isinstance(entry, Decimal)]
     if value.nullable:
+        # NULL is a group of its own: whether a value is missing is as private as the value.
         entries.append(None)
     return Listed(column, pa.array(entries, type=STORED[value.kind]), declared=True)
 
@@ -325,6 +331,7 @@ def _real_key(value: Typed, node: exp.Expr, column: str, name: str, noisy: exp.E
     assert points is not None
     axis = Grid(column, Kind.INTEGER, Bounds(0, points - 1), value.nullable)
     tree = _with_missing(grid_position(value, bounds), axis)
+    # Shown above the aggregate, from a public code: nothing here touches a row.
     scaled = exp.Mul(
         this=exp.cast(noisy, exp.DType.DOUBLE), expression=literal(Fraction(Decimal(bounds.step)))
     )

@@ -1,4 +1,4 @@
-"""The outputs of a question: its aggregates, each once, and the query over released figures."""
+"""The outputs of a query: its aggregates, each once, and the query over released figures."""
 
 from __future__ import annotations
 
@@ -146,10 +146,12 @@ class QuestionMeasures:
                     "aggregate_not_allowed", f"Cannot count {quote_sql(node)}: name one column."
                 )
             counted = inner.expressions[0]
+            # Counting people has sensitivity one in each group, whatever the bound on rows.
             if compile_value(counted, self.scope).unit:
                 return Function.COUNT_PEOPLE, None
             return Function.COUNT_DISTINCT, self._argument(Function.COUNT_DISTINCT, counted)
         value = compile_value(inner, self.scope)
+        # COUNT(x) of a column without NULL counts rows: the two share one noisy count.
         if not value.nullable:
             return Function.COUNT, None
         missing = exp.Is(this=exp.Paren(this=value.sql), expression=exp.Null())
@@ -202,6 +204,7 @@ def _fraction(node: exp.Quantile) -> Fraction:
 def _figure_value(measure: Measure) -> Typed:
     """A noisy figure."""
     tree = exp.column(exp.to_identifier(measure.name, quoted=True))
+    # Counts and sums exist also for empty groups; averages and quantiles of no rows are NULL.
     certain = measure.function in (
         Function.COUNT,
         Function.COUNT_PEOPLE,

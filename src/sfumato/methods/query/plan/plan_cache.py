@@ -1,4 +1,4 @@
-"""A cache of plans: a repeated question is planned once, for all principals and prices.
+"""A cache of plans: a repeated query is planned once, for all principals and prices.
 
 A plan depends only on the text of a question and on declarations, and it is immutable.
 """
@@ -39,6 +39,8 @@ class RepeatedQuestions:
             question,
             tuple((name, id(declaration)) for name, declaration in catalogue.items()),
         )
+        # Planning takes milliseconds and runs outside of the lock; two threads may plan one query
+        # twice.
         with self._lock:
             if cache_key in self._plans:
                 self._plans.move_to_end(cache_key)

@@ -1,4 +1,4 @@
-"""Plan a question from declarations alone; no row is read."""
+"""Plan a query from declarations alone; no row is read."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def _grouping(
 
     def position(node: exp.Expr) -> int:
         expression = _resolve_key(node, block, names)
+        # Compared as compiled: two spellings of one key are one key.
         tree = compile_value(expression, block.scope).tree
         if tree not in trees:
             trees.append(tree)
@@ -212,6 +213,7 @@ def _source(
     for tree, argument in measures.arguments.items():
         query = query.select(exp.alias_(tree.copy(), argument.column), copy=False)
     if not query.expressions:
+        # SELECT needs an output, also where only rows are counted.
         query = query.select(exp.alias_(exp.convert(1), "sf_one"))
     check_texts(value for value, _ in keys)
     return write_caps(planner, query)
@@ -220,6 +222,8 @@ def _source(
 def _narrow_unit(plan: Plan, options: PrivacyClause) -> Plan:
     """A plan with the bounds that the question itself asks for; never wider than declared."""
     unit = plan.unit
+    # The clause may repeat the declared unit, as BigQuery's users write it, and not choose
+    # another.
     column = options.privacy_unit_column
     if column is not None and (unit.column is None or unit.column.casefold() != column.casefold()):
         raise QueryError(

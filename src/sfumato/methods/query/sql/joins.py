@@ -36,6 +36,7 @@ def join_relation(
     both = RowScope((*block.scope.relations, (name, right)), block.scope.merged)
     nodes, merged = _join_conditions(join, block.scope, name, right, both)
     pairs = [pair for node in nodes if (pair := _compared_columns(node, both, name)) is not None]
+    # `met` bounds how many rows of the new relation one row of the block matches.
     factors, met, person, once = block.factors, right.rows_per_person, left.person, False
     if left.owner is not None and right.owner is not None:
         _check_same_people(join, left.owner, right.owner, nodes, both)
@@ -141,6 +142,8 @@ def _compared_columns(node: exp.Expr, scope: RowScope, name: str) -> tuple[str |
             continue
         alias, key = scope.locate(that_side)
         aliases = {scope.locate(node_column)[0] for node_column in this_side.find_all(exp.Column)}
+        # A comparison of two kinds converts one of them, and two keys could then equal the same
+        # value.
         same_kind = compile_value(this_side, scope).kind is compile_value(that_side, scope).kind
         if alias == name and same_kind and aliases and name not in aliases:
             own = scope.locate(this_side)[1] if isinstance(this_side, exp.Column) else None
@@ -207,6 +210,7 @@ def _bound_fanout(
             "or let the owner declare them a key of the public table, or add the table anew, "
             "which counts.",
         )
+    # Of several declared keys that the join uses, the one that allows the fewest matches.
     bound, key = min(known)
     if public.keys_hold:
         return public, bound
@@ -237,6 +241,7 @@ def _limit_rows_by_key(
     """Keep at most `bound` rows of a key, so that the declaration holds whatever the table has."""
     block = Block(RowScope((("t", public),)), exp.select().from_(public.item), public)
     inner = planner.as_subquery(block, public.columns)
+    # Sorted by all columns: which rows stay depends on the public table alone, on every engine.
     order = [exp.Ordered(this=value.sql, nulls_first=True) for value in inner.columns.values()]
     row_number = exp.Window(
         this=exp.RowNumber(),

@@ -211,6 +211,7 @@ def check_depth(tree: exp.Expr) -> None:
     level, height = [tree], 0
     while level:
         height += 1
+        # Level by level, without recursion, which a deep tree would exhaust.
         if height > DEPTH:
             raise _too_deep()
         level = [child for node in level for child in node.iter_expressions()]
@@ -244,10 +245,12 @@ def _check_characters(sql: str) -> None:
             "sql_too_complex",
             f"Cannot read SQL of {len(sql):,} characters; at most {LENGTH:,} are allowed.",
         )
+    # A cheap scan first: SQL of millions of words is refused before it is tokenized.
     scanned = sum(1 for _ in _SCAN.finditer(sql))
     if scanned > _SCANNED:
         raise _too_many_tokens(scanned)
     for number, sign in enumerate(sql, 1):
+        # Word processors and chat programs put these in place of straight quotes.
         if sign in _QUOTES:
             raise QueryError(
                 "sql_syntax",
@@ -283,6 +286,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
         )
     nesting = 0
     for token in tokens:
+        # Before parsing: the parser recurses with every bracket.
         nesting += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
         if nesting > NESTING:
             raise _too_deep()

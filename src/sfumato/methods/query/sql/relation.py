@@ -68,6 +68,7 @@ def same_name(identifier: exp.Expr, names: Collection[str]) -> str | None:
     spelling = identifier.name
     if spelling in names:
         return spelling
+    # SQL: a quoted name has exactly the letters that it shows.
     if isinstance(identifier, exp.Identifier) and identifier.quoted:
         return None
     folded = spelling.casefold()
@@ -162,6 +163,7 @@ class GroupedScope:
             return None
         value = compile_value(node, self.below)
         for inside, outside in self.keys:
+            # A key is recognized by its compiled form, however it is spelled.
             if inside.tree == value.tree:
                 return outside
         if isinstance(node, exp.Column):

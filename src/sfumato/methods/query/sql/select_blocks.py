@@ -48,8 +48,8 @@ _CLAUSES = {
 class SelectPlanner:
     """Plans SELECTs against the declared tables, under aliases of its own.
 
-    `caps` says of which relations, by alias, how many rows of a person are kept before a join, and
-    `kept` what the lowest cap came to.
+    `caps` has, by the alias of a relation, how many rows of a person are kept before a join;
+    `smallest_cap` is the smallest of these numbers as written into the query.
     """
 
     catalogue: Catalogue
@@ -157,12 +157,15 @@ class SelectPlanner:
         """A block as a subquery that hands up some values."""
         alias, rows = self.alias(), block.relation
         query = block.query
+        # Names of our own: the asker's could hide a column of ours, such as that of the person.
         names = {name: f"c{index}" for index, name in enumerate(values)}
         for name, value in values.items():
             query = query.select(exp.alias_(value.sql, names[name], quoted=True), copy=False)
         person = None
         if rows.person is not None:
             person = column(alias, PERSON)
+            # The invariant of this package: every private relation hands up the person of each
+            # row.
             query = query.select(exp.alias_(rows.person.copy(), PERSON, quoted=True), copy=False)
         if not query.expressions:
             query = query.select(exp.convert(1), copy=False)

@@ -1,4 +1,4 @@
-"""Subqueries that aggregate: by person, or over public rows."""
+"""Subqueries that aggregate rows: private ones only by person, public ones freely."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ def plan_aggregated(planner: SelectPlanner, select: exp.Select, block: Block) ->
     shown = {value.tree: name for name, value in values.items()}
     if not all(outside.tree in shown for _, outside in pairs):
         return relation
+    # By construction one row for each combination of keys, so a join on them multiplies nothing.
     unique = frozenset(shown[outside.tree] for _, outside in pairs)
     return replace(relation, keys={unique: 1}, keys_hold=True)
 
@@ -152,6 +153,7 @@ def _aggregate(node: exp.Expr, scope: RowScope, *, grouped: bool) -> Typed:
             "MAX.",
         )
     value = as_integer(compile_value(inner, scope))
+    # Without GROUP BY there is one row even of no rows, and its aggregate is NULL.
     empty = value.nullable or not grouped
     if isinstance(node, exp.Min | exp.Max):
         require_kind(value, ORDERED, inner)
@@ -166,6 +168,8 @@ def _aggregate(node: exp.Expr, scope: RowScope, *, grouped: bool) -> Typed:
             expression=exp.cast(row_count, exp.DType.DOUBLE),
         )
         low, high = value.ends
+        # The mean of rounded steps may leave the bounds by a step, and by rounding of the
+        # division.
         margin = (abs(low) + abs(high)) * _SLACK + step
         return real(mean, low - margin, high + margin, nullable=empty, least=step / 2**63)
     low_end = Fraction(0) if value.ends[0] >= 0 else None

@@ -1,4 +1,4 @@
-"""Limits on the work of a question, from declarations alone and never from the size of a table.
+"""Limits on the work of a query, from declarations alone and never from the size of a table.
 
 Scanning a table takes time in proportion to its rows. Joins multiply: a person with n rows has n^4
 after joining a table to itself three times. One person could thus decide by many rows whether a
@@ -87,6 +87,7 @@ def _matching_rows(relation: Relation, factor: int | None, common: int) -> int:
     if least is None or factor == 1:
         assert factor is not None
         return factor
+    # Never below the declared bound on a person's rows, so that honest declarations lose no row.
     cap = max(common, least)
     return cap if factor is None else min(factor, cap)
 
@@ -185,7 +186,9 @@ def _capped_rows(planner: SelectPlanner, rows: exp.Select, used: set[str], most:
     light_alias = planner.alias()
     heavy = _people_above_cap(planner, rows, most)
     light = _select_columns(light_alias, names).from_(_as_subquery(rows, light_alias), copy=False)
+    # An anti-join: people with few rows keep all of them and are never sorted.
     light = light.join(heavy, on=_same_person(light_alias, heavy), join_type="left", copy=False)
+    # Rows of nobody are left out: a join could not tell whose they are.
     known = column(light_alias, PERSON).is_(exp.Null()).not_()
     light = light.where(known, column(heavy.alias, PERSON).is_(exp.Null()), copy=False)
     return exp.union(light, _first_rows(planner, rows, names, most), distinct=False, copy=False)
