@@ -1,1 +1,1 @@
-"""Other people's programs on blocks of people: only a private aggregate leaves."""
+"""Run programs of analysts on blocks of people, and release only a private aggregate."""

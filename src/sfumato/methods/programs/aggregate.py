@@ -1,9 +1,9 @@
-"""The private aggregate of what a program gave on all blocks: how it is paid for and made.
+"""The private aggregate of a program's outputs on all blocks, and what it costs.
 
-Three ways to get a range by which outputs are kept, as in GUPT: *tight*, the declared one; *loose*,
-the private quartiles of the outputs within the declared one; *helper*, what a function of the
-program makes of the private quartiles of some columns. The last two pay half of the price for it.
-Decision `program-blocks`.
+Outputs are clamped to a range, which is found in one of three ways, as in GUPT (Mohan et al. 2012):
+*tight*, the declared range; *loose*, the private quartiles of the outputs within the declared
+range; *helper*, a range that a function of the program computes from private quartiles of some
+columns. The last two spend half of the price on the range. Decision `program-blocks`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BETA = 0.05
 
 @dataclass(frozen=True)
 class Released:
-    """One number that leaves: its value, the range that it was kept in, and how far off it is."""
+    """One released number: its value, the range to which outputs were clamped, and its error."""
 
     value: float
     low: float
@@ -45,7 +45,7 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate:
-    """Everything that decides what leaves; all of it is public."""
+    """The parameters of the release; all of them are public."""
 
     outputs: tuple[ProgramOutput, ...]
     epsilon: Fraction
@@ -67,7 +67,7 @@ class Aggregate:
 
     @property
     def event(self) -> Event:
-        """What all outputs cost together, the way to their ranges included."""
+        """The cost of all outputs together, their ranges included."""
         spent: list[Event] = []
         if self.ranges == "helper":
             spent.append(PureEvent(epsilon=self.on_inputs))
@@ -81,12 +81,12 @@ class Aggregate:
 
     @property
     def on_inputs(self) -> Fraction:
-        """What the quartiles of columns cost, all of them together."""
+        """The epsilon of all quartiles of columns together: half of the price."""
         return self.epsilon / 2
 
     @property
     def error(self) -> dict[str, dict[str, Any]]:
-        """How far the noise puts each output off, as far as that is known before it is drawn."""
+        """The error of each output by the noise alone, from public facts."""
         return {
             output.name: self._error(self._declared(position))
             for position, output in enumerate(self.outputs)
@@ -115,6 +115,8 @@ class Aggregate:
             filled = np.where(np.isfinite(column), column, float(low + high) / 2)
             mechanism = self._declared(position)
             if self.ranges == "loose":
+                # Each quartile costs a quarter of the output's share, so both cost the half that
+                # is set aside.
                 quartiles = [
                     Fraction(float(quartile.sample(filled, entropy)))
                     for quartile in self._quartiles(position)
@@ -156,6 +158,7 @@ class Aggregate:
         share = self._share(position)
         if self.how == "median":
             return self._build_mechanism(BlockQuantile, position, share)  # type: ignore[no-any-return]
+        # The other half of the share paid for the range.
         noise = share if self.ranges == "tight" else share / 2
         return self._build_mechanism(SampleAggregate, position, noise)  # type: ignore[no-any-return]
 
@@ -170,6 +173,8 @@ class Aggregate:
         """The mean within a range that was found, which is brought onto the grid, never empty."""
         output = self.outputs[position]
         step, (least, most) = output.granule, output.ends
+        # Outwards onto the grid, at least one step wide, and never beyond the declared range: the
+        # sensitivity of the mean follows from this width.
         first = min(max(step * (min(low, high) // step), least), most - step)
         last = max(min(step * -(-max(low, high) // step), most), first + step)
         share = self._share(position) / 2

@@ -1,20 +1,20 @@
-"""Cutting a table into blocks of people where it lies, by keyed hash.
+"""Divide a table into blocks of people, in its own engine, by a keyed hash.
 
-People are dealt out in `repeats` rounds; in each round everybody is in one of blocks / repeats
-blocks, whose number is a hash of the person under the round's secret key. So which block somebody
-is in, and what else is in it, follows from the key and from nobody else's rows: without one person
-exactly that person's blocks are others.
+People are distributed in `repeats` rounds. In each round everybody is in one of blocks / repeats
+blocks, whose number is a hash of the person under the round's secret key. So the block of a person
+depends on the key and on nobody else's rows: removing one person changes exactly the blocks that
+held the person.
 
-Where every row is a person, a row has no name. A hash of its place in the file would not do: with
-one row less all places behind it move, and so does every block. A hash of what it says alone would
-put all equal rows into one block. Here a row is known by what it says and by which of its equals it
-is; a row less of m equal ones is the one with number m less, since nothing else tells them apart.
+Where every row is a person, a row has no name. A hash of its position in the file would not do:
+without one row all later positions change, and so would every block. A hash of the values alone
+would put all equal rows into one block. So a row is identified by its values and its number among
+equal rows; of m equal rows the one with number m is the one that is removed, since nothing else
+distinguishes them.
 
-Rows of a block are in the order of their seals, a keyed hash of what they say. An engine's own
-order may change with any row of the table, and a program might look at it. Blocks are the same on
-every engine, but for reals, which each writes as text in its own way: they may stand in another
-order, and where every row is a person in other blocks, just as well dealt.
-
+Rows of a block are sorted by their seals, a keyed hash of their values. An engine's own order may
+change with any row of the table, and a program could look at it. Blocks are the same on every
+engine except for reals, which engines write as text in their own ways: these may be sorted
+differently, and, where every row is a person, be in other blocks of the same distribution.
 Decision `program-blocks`.
 """
 
@@ -49,7 +49,7 @@ _MOST_TEXT = 2**31 - 1
 
 @dataclass(frozen=True)
 class Cut:
-    """How a table is cut: which columns programs see, by which unit, into how many blocks."""
+    """How a table is divided: the columns that programs see, the unit, and the blocks."""
 
     columns: tuple[Column, ...]
     unit: Unit
@@ -65,6 +65,7 @@ class Cut:
         """The rows of each block; None where they have more text than Arrow can address."""
         rows = engine.run(self._query(table, salt))
         numbers = rows[_BLOCK].to_numpy()
+        # Rows are sorted by block, so each block is one slice, an empty one included.
         starts = np.searchsorted(numbers, np.arange(self.blocks + 1))
         counts = rows[COUNT].to_numpy()
         values = rows.select(range(len(self.columns)))
@@ -116,6 +117,7 @@ class Cut:
         assert self.unit.column is not None
         person = exp.column(self.unit.column, quoted=True)
         owned = rows.select(exp.alias_(person, PERSON), exp.alias_(person.copy(), _OWNER))
+        # Sampled before rows are dealt: a person with many rows fills no block.
         bounded = bound(owned, self.unit.bounded(self.unit.max_rows), (), salt, (*names, _OWNER))
         return _with_seal(bounded, [*names, _OWNER], salt, COUNT, _OWNER), [_OWNER]
 
@@ -131,6 +133,7 @@ def _cell(column: Column) -> exp.Expr:
 
 def _by_row(rows: exp.Select, names: Sequence[str], salt: str) -> tuple[exp.Query, list[str]]:
     """Every row with its number among its equals."""
+    # Equal rows have equal seals; any order among them gives the same blocks.
     twin = exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column(_SEAL)],

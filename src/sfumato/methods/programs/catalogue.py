@@ -1,4 +1,4 @@
-"""What may be said of a program's outputs: words that help shows, without loading anything."""
+"""The options of programs with their help texts, importable without loading anything else."""
 
 from __future__ import annotations
 

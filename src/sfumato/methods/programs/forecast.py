@@ -1,4 +1,4 @@
-"""What a program on blocks would cost and how far off it would be, told before it is charged."""
+"""The forecast of a program on blocks: its cost and its error, before anything is charged."""
 
 from __future__ import annotations
 

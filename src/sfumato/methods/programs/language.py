@@ -1,8 +1,8 @@
-"""The languages of programs: Python in a chamber, and Starlark, which cannot observe the machine.
+"""The languages of programs: Python in a sandbox, and Starlark, which cannot observe the machine.
 
-What a chamber runs is Python. A program in Starlark is carried in by `starlark_host`, a Python file
-of ours with the program's source in it, so that both languages go the same way: the same process
-for each block, the same limits, the same record. Decision `strict-programs`.
+The sandbox runs Python. A program in Starlark is wrapped into `starlark_host`, a Python file of
+Sfumato that contains the program's source. So both languages have the same process for each block,
+the same limits and the same record of outputs. Decision `strict-programs`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ STARLARK: Final = "starlark"
 STARLARK_ENDING: Final = ".star"
 
 STEPS_PER_SECOND: Final = 1_000_000
-"""Loop turns and calls that a strict block has for each second of its time.
+"""Loop turns and calls that a strict block may make for each second of its time limit.
 
-Starlark does 4 to 13 million a second here. So a loop without end reaches this limit, which depends
-on the program and its rows alone, well before the clock, which depends on the machine.
+Starlark makes 4 to 13 million a second on the machine where this was measured. So an endless loop
+reaches this limit, which depends only on the program and its rows, well before the time limit,
+which depends on the machine.
 """
 
 _HOST = Path(__file__).with_name("starlark_host.py")
@@ -54,6 +55,7 @@ def executable(program: Program, limits: BlockLimits) -> Program:
             "with: pip install 'sfumato[strict]'.",
         )
     steps = max(int(STEPS_PER_SECOND * limits.seconds), 1)
+    # repr() quotes the source, so no program can end the string and become code of the host.
     settings = program.source.decode(), program.function, steps
     # After all else in the file, so that these are the last values of the names; and as many lines
     # more as the program has, since a rehearsal names no line that the file does not have.

@@ -1,4 +1,4 @@
-"""Made-up rows in the form of a table, from what is declared of its columns alone."""
+"""Made-up rows for rehearsals, from the declarations of the columns alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
 
 _GOLDEN = 0x9E3779B97F4A7C15
-"""Steps by odd multiples of this, modulo 2^64, come by everywhere, evenly and in no short order."""
+"""2^64 divided by the golden ratio: steps by its odd multiples, modulo 2^64, cover the range evenly
+and repeat late (Fibonacci hashing)."""
 _EVERY = 7
 _FIRST_DAY = 11_000
 """Where nothing is declared, days are those from the beginning of 2000 on."""
@@ -37,6 +38,7 @@ def made_up(columns: Sequence[Column], rows: int, *, missing: bool = False) -> p
 
 def _cells(column: Column, position: int, rows: int, *, missing: bool) -> pa.Array:
     stride = (_GOLDEN * (2 * position + 1)) % 2**64
+    # The upper 32 bits; the lower ones of such steps repeat after few rows.
     digits = (np.arange(1, rows + 1, dtype=np.uint64) * np.uint64(stride)) >> np.uint64(32)
     values = _values(replace(column, nullable=False), digits.astype(np.int64))
     if missing and column.nullable:

@@ -1,4 +1,4 @@
-"""What a program gives: a list of numbers, each with a declared range."""
+"""The outputs of a program: a list of numbers, each with a declared range."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sfumato.errors import ParameterError
 
 MOST_OUTPUTS = 1000
 _FINENESS = 20
-"""A range is cut into about 2^20 steps, which is finer than any noise that people pay for."""
+"""A range has about 2^20 grid steps, finer than the noise of any usual budget."""
 _KEYS = ("low", "high", "name", "share")
 _EXAMPLE = '[{"low": 0, "high": 100}]'
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOutput:
-    """One number that a program gives: what it is called, its range, its part of the price."""
+    """One output of a program: its name, its range and its share of the price."""
 
     name: str
     low: Fraction
@@ -32,6 +32,7 @@ class ProgramOutput:
     def granule(self) -> Fraction:
         """The step of the public grid onto which outputs are rounded: a power of two."""
         span = (self.high - self.low) / 2**_FINENESS
+        # floor(log2(span)) from exact integers, or one less: no float decides the public grid.
         exponent = span.numerator.bit_length() - span.denominator.bit_length() - 1
         return Fraction(2**exponent) if exponent >= 0 else Fraction(1, 2**-exponent)
 
@@ -80,6 +81,7 @@ def _is_pairs(declared: Any) -> bool:
 
 def _parsed(text: str) -> Any:
     try:
+        # Decimals stay texts until they become fractions, so that 0.1 is exactly a tenth.
         return json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         raise ParameterError(

@@ -1,7 +1,7 @@
 """Ranges of outputs from private quartiles of columns, by a helper function of the program.
 
-The helper sees quartiles that were paid for, and nothing else: whatever it makes of them is private
-already. It runs in the sandbox like any block.
+The helper sees only quartiles that were paid for, so its result is post-processing and costs
+nothing. It runs in the sandbox like any block.
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ class InputQuartiles:
     def quartiles(
         self, data: Dataset, unit: Unit, epsilon: Fraction, salt: str, entropy: Entropy
     ) -> pa.Table:
-        """Of each column the lower and the upper quartile, for so much all together."""
+        """The lower and upper quartile of each column, at `epsilon` for all of them together."""
+        # Two quartiles of each column: basic composition of pure epsilons.
         epsilon_each = epsilon / (2 * len(self.axes))
         quartiles = []
         for axis in self.axes:
             counted = count(data.engine, data.table, [axis], unit=unit, salt=salt, outside="drop")
             codes = counted.codes[0].astype(np.int64)
+            # The last code stands for NULL, which has no rank.
             inside = codes < axis.points
             points, counts = codes[inside], counted.counts[inside]
             rows = Counted(points, counts, np.zeros(len(points), dtype=np.int64), 1)
@@ -83,6 +85,7 @@ class InputQuartiles:
                 )
                 for rank in (LOWER, UPPER)
             ]
+            # Noise may swap the two.
             quartiles.append(np.sort(np.concatenate(chosen)))
         ends = [
             pa.chunked_array(
@@ -101,7 +104,8 @@ class InputQuartiles:
         aggregate: Aggregate,
         limits: BlockLimits,
     ) -> list[tuple[float, float]] | None:
-        """What the helper makes of quartiles; None where it fails, which tells nothing new."""
+        """The ranges that the helper computes from quartiles; None if it fails."""
+        # A failure depends on the program and on paid quartiles alone, so it reveals nothing new.
         width = 2 * len(aggregate.outputs)
         helping = executable(replace(program, function=self.function), limits)
         [record] = room.run(helping, [to_stream(quartiles)], width, limits, 1)

@@ -1,8 +1,8 @@
 """The plan of a program on blocks of people.
 
-The whole charge is made before the first block; programs have no way to the ledger, to each other
-or to the clock of the answer, which leaves when the longest run could have ended, whatever became
-of the blocks. Decision `program-blocks`.
+The whole charge is made before the first block. Programs cannot reach the ledger or each other, and
+cannot influence the time of the answer, which leaves when the longest possible run would have
+ended. Decision `program-blocks`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 VALUES = "values"
 TICK_SECONDS = 1.0
-"""How long reading took, and how late an answer is, is told in whole ticks, rounded up."""
+"""The unit, rounded up, of the time for reading and of a delay: exact times depend on rows."""
 _TWIN_ROWS = 200
 _OUTPUT_BYTES = 8 * 25
 """The numbers of one output and of its errors, as JSON."""
@@ -51,7 +51,7 @@ _REHEARSED = 3
 
 
 class ProgramRules(Protocol):
-    """What binds a principal who sends programs: approvals, and how often they may rehearse."""
+    """The rules for a principal who sends programs: approvals, and limits on rehearsals."""
 
     def check_approved(self, digest: str) -> None:
         """Refuse native code that the owner has not approved."""
@@ -74,13 +74,13 @@ class ProgramRun(Plan):
     limits: BlockLimits
     helper: InputQuartiles | None = None
     sandbox: str | None = None
-    """The chamber that is asked for, where the owner chose one."""
+    """The sandbox that the owner chose; None for the first one that passes its self-test."""
     workers: int = 1
-    """How many blocks run at the same time. Two can feel each other by how busy they keep the
-    machine, so that only the owner may have more than one."""
+    """How many blocks run at the same time. Two blocks can observe each other by the load of the
+    machine, so only the owner may have more than one."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     rules: ProgramRules | None = field(default=None, compare=False)
-    """What binds whoever asks; the owner of the rows is bound by none."""
+    """The rules for the asker; None for the owner of the rows."""
 
     name = "run"
 
@@ -103,7 +103,7 @@ class ProgramRun(Plan):
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """How far the noise will put each output off."""
+        """The error of each output by the noise alone."""
         return self.aggregate.error
 
     @cached_property
@@ -131,7 +131,7 @@ class ProgramRun(Plan):
 
     @property
     def seconds(self) -> float:
-        """How long the blocks may take here; an answer never leaves sooner."""
+        """The longest time that the blocks may take; an answer never leaves sooner."""
         return longest_seconds(self.aggregate.blocks, self.workers, self.limits)
 
     def check_runnable(self, deadline_seconds: float | None) -> None:
@@ -147,25 +147,29 @@ class ProgramRun(Plan):
 
     @property
     def digest(self) -> str:
-        """What an owner approves: everything that decides which code runs."""
+        """The digest that an owner approves: of everything that decides which code runs."""
         return program_digest(self.program, None if self.helper is None else self.helper.function)
 
     def check_approved(self) -> None:
-        """Refuse native code that whoever asks may not run on this machine.
+        """Refuse native code that the asker may not run on this machine.
 
-        Programs in a strict language need no approval. Rehearsals of native code do: also on
-        made-up rows it may watch what other programs leave behind on the machine.
+        Programs in a strict language need no approval. Native code needs one also for rehearsals:
+        even on made-up rows it could observe traces of other programs on the machine.
         """
         if self.rules is not None and not is_strict(self.program):
             self.rules.check_approved(self.digest)
 
     def rehearse(self) -> tuple[str, ...]:
-        """Run the program on rows about nobody; refused, with an error and a line, where it fails.
+        """Run the program on made-up rows; raise its error and line if it fails.
 
-        Given is what the analyst should know besides: where it would fail on a real block. Nothing
-        of it is the program's own choice but a class of errors, a line and the first output that
-        is not as declared: a program could put what it felt of the machine into anything else.
+        Returns
+        -------
+        tuple of str
+            Remarks for the analyst, such as cases in which it would fail on a real block.
         """
+        # Of what the program produces, only a class of errors, a line and the first output that is
+        # not as declared are shown: into anything else it could encode what it observed of the
+        # machine.
         self.check_approved()
         if self.rules is not None:
             self.rules.count_rehearsal(_REHEARSED * self.limits.seconds)
@@ -194,18 +198,18 @@ class ProgramRun(Plan):
         return tuple(remarks)
 
     def explain(self) -> ProgramForecast:
-        """What it would cost and how far off it would be; the program is tried on made-up rows."""
+        """Forecast cost and error, after a rehearsal on made-up rows."""
         return self.forecast(self.rehearse())
 
     def forecast(self, rehearsed: tuple[str, ...]) -> ProgramForecast:
-        """The same with what a rehearsal said, here or elsewhere."""
+        """The forecast with the remarks of a rehearsal, made here or on a server."""
         return ProgramForecast(
             self.parameters, self.error, self.seconds, (*rehearsed, *self.remarks)
         )
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader of the answer must know, from public facts."""
+        """Remarks for readers of the answer, from public facts."""
         blocks, repeats = self.aggregate.blocks, self.aggregate.repeats
         share = f"1/{blocks}" if repeats == 1 else f"{repeats}/{blocks}"
         stated = (
@@ -224,7 +228,7 @@ class ProgramRun(Plan):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the release promises."""
+        """The guarantee of the release."""
         notes = list(self.remarks)
         return self._promise(self.price, self.cut.unit, table=self.dataset, notes=notes)
 
@@ -233,6 +237,8 @@ class ProgramRun(Plan):
         started, data = time.monotonic(), datasets[self.dataset]
         room = chamber(self.sandbox)
         salt = random_key(entropy)
+        # All blocks are encoded before the first program runs: none can delay the reading of
+        # another's rows.
         blocks = [to_stream(block) for block in self.cut.blocks_of(data.engine, data.table, salt)]
         ranges = None
         if self.helper is not None:
@@ -252,11 +258,12 @@ class ProgramRun(Plan):
         }
         errors = {name: [output.error[name] for output in released] for name in released[0].error}
         release = self._release({VALUES: pa.table(columns)}, {"value": errors})
+        # An answer that left earlier would tell how long the blocks took.
         _wait_until(started + reading + self.seconds)
         return release
 
     def _outputs(self, room: Chamber, blocks: list[bytes]) -> FloatArray:
-        """What each block gave, by block and output; NaN for all of a block that failed."""
+        """The outputs of each block, one row for each; all NaN for a block that failed."""
         width = len(self.aggregate.outputs)
         program = executable(self.program, self.limits)
         records = room.run(program, blocks, width, self.limits, self.workers)
@@ -267,7 +274,7 @@ class ProgramRun(Plan):
 
 
 def _wait_until(moment: float) -> None:
-    """Wait, so that no answer leaves early; one that is late leaves at a whole tick."""
+    """Wait until a moment; if that is over already, until a whole tick after it."""
     late = time.monotonic() - moment
     time.sleep(_ticks(max(late, 0)) - late)
 
@@ -286,7 +293,7 @@ def _failed(program: Program, reason: str, limits: BlockLimits) -> ParameterErro
 
 
 def _unusual(record: bytes | None, aggregate: Aggregate) -> list[str]:
-    """The first output that is none, or outside of its range, on made-up rows; never its value."""
+    """A remark on the first output that is not finite or out of range; never with its value."""
     values = np.frombuffer(record or b"", dtype="<f8").tolist()
     for output, value in zip(aggregate.outputs, values, strict=True):
         if not math.isfinite(value):

@@ -1,6 +1,6 @@
-"""The source of a program: a file's, or that of a Python function which stands by itself.
+"""The source of a program: a file, or a Python function that needs nothing outside of itself.
 
-Nothing of it is read or compiled here: what an analyst sent is looked at by the sandbox alone.
+The source is neither parsed nor compiled here: only the sandbox does that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a Starlark program on one block. This file goes into the chamber in place of the program.
+"""Run a Starlark program on one block. This file runs in the sandbox in place of the program.
 
 The program sees lists of cells and pure functions of numbers. Starlark itself has no clock, no
 randomness, no files, no imports, no threads and no way to call the system, and evaluates in one

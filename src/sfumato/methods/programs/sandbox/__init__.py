@@ -1,4 +1,7 @@
-"""Where other people's code may run: in a chamber that holds, or not at all. Decision `sandbox`."""
+"""Choose the sandbox for programs of analysts: one that passes its self-test, or none runs.
+
+Decision `sandbox`.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +46,10 @@ VARIABLE: Final = "SFUMATO_SANDBOX"
 
 
 def chamber(choice: str | None = None) -> Chamber:
-    """A chamber that has just passed its own test; where none does, no program is run.
+    """A sandbox that has just passed its self-test; if none does, no program is run.
 
-    Ask for one before each job: what a machine allows may change. `choice` is what a vault's owner
-    has written, and goes before the variable.
+    Ask for one before each job: what a machine allows may change. `choice` is the entry of a
+    vault's configuration and takes precedence over the variable.
     """
     choice = checked_choice(choice or os.environ.get(VARIABLE))
     findings: list[str] = []
@@ -72,7 +75,7 @@ def checked_choice(choice: str | None) -> str | None:
 
 
 def chambers() -> Iterator[Chamber]:
-    """All that are made for this kind of machine, whether or not they hold."""
+    """All sandboxes for this kind of machine, tested or not."""
     if sys.platform == "linux" and platform.machine() in MACHINES:
         from sfumato.methods.programs.sandbox.bubblewrap import Bubblewrap
         from sfumato.methods.programs.sandbox.landlock import Landlock

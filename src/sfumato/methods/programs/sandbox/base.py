@@ -1,4 +1,4 @@
-"""What runs other people's programs: the program, its limits, and the chamber it is shut into.
+"""The contract of a sandbox: a program, its limits, and the chamber in which it runs.
 
 Decision `sandbox`.
 """
@@ -42,7 +42,7 @@ ERRORS = tuple(
 
 @dataclass(frozen=True)
 class BlockLimits:
-    """What one block may use. Who goes beyond has failed, and nobody is told how."""
+    """The limits of one block. A block beyond them has failed, without a reason for the analyst."""
 
     seconds: float = 10.0
     """From the moment the block is handed out, by the clock on the wall."""
@@ -65,7 +65,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Probe:
-    """What was found when the escapes were tried from inside: only none at all is a pass."""
+    """The result of the self-test: it passes only if no escape worked."""
 
     passed: bool
     findings: tuple[str, ...] = ()
@@ -73,10 +73,10 @@ class Probe:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """One run on rows about nobody.
+    """One run on made-up rows.
 
-    A program feels the machine by the time that things take, and other people's rows may have
-    moved that. So nothing that it prints or says is given, only a class of errors and a line.
+    A program can observe the machine by the time that operations take, which other people's rows
+    may have influenced. So its own texts are never shown, only a class of errors and a line.
     """
 
     record: bytes | None
@@ -89,10 +89,10 @@ class Rehearsal:
 
 
 class Chamber(Protocol):
-    """A place out of which nothing comes but one record for each block.
+    """A sandbox that lets out nothing but one record for each block.
 
-    Each block has a fresh process, that shares nothing with any other and sees nothing but the
-    runtime and its own rows.
+    Each block has a fresh process that shares nothing with others and sees only the runtime and its
+    own rows.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The chamber of bubblewrap: namespaces of its own, in which there is only the runtime.
+"""The sandbox by bubblewrap: namespaces of its own that contain only the runtime.
 
 No network, no other process, no writable place, no /proc and no /dev; no rights, and no way to win
 any in namespaces below; two filters of calls. Decision `sandbox`.
@@ -53,6 +53,8 @@ class Bubblewrap(ForkingChamber):
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
+                        # No environment and no working folder of ours: both may name paths or hold
+                        # secrets.
                         cwd="/",
                         env={},
                         pass_fds=(steps, writer, control),
@@ -71,6 +73,7 @@ def _trusted() -> str:
         raise FileNotFoundError("bwrap is not installed")
     for path in (Path(command).resolve(), Path(command).resolve().parent):
         state = path.stat()
+        # A bwrap that others may replace would run their code outside of any sandbox.
         if state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
             raise PermissionError(f"others may change {path}, so its bwrap is not run")
     return command
@@ -112,6 +115,7 @@ def _seen() -> list[str]:
     for top in ("/lib", "/lib64"):
         if Path(top).is_symlink():
             arguments += ["--symlink", str(Path(top).readlink()), top]
+    # Empty folders over other packages, read-only from here on.
     for hidden in runtime_files.hidden:
         arguments += ["--remount-ro", str(hidden)]
     for name, value in runtime.ENVIRONMENT.items():

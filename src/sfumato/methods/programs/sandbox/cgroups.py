@@ -54,6 +54,7 @@ def _create_group() -> Path | None:
     group = above / f"sfumato-{os.getpid()}-{next(_NEXT)}"
     try:
         group.mkdir()
+        # Before any process joins: pages of a block are never written to swap.
         (group / "memory.swap.max").write_text("0")
     except OSError:
         leave(group)
@@ -93,6 +94,7 @@ def _swaps() -> bool:
     try:
         return len(_SWAPS.read_text().splitlines()) > 1
     except OSError:
+        # Unknown counts as swapping: then memory is locked.
         return True
 
 

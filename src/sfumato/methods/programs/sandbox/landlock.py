@@ -1,4 +1,4 @@
-"""The chamber of Landlock: no helper and no namespaces, for machines that allow none.
+"""The sandbox by Landlock: no helper program and no namespaces, for machines without both.
 
 The worker gives up its own rights: beneath the runtime it may read, elsewhere nothing; no port, and
 where the kernel knows how, no signal and no socket of anybody outside. The filters of calls are
@@ -32,6 +32,7 @@ class Landlock(ForkingChamber):
 
     def _start(self, control: int) -> Started:
         """Start it as it is; it shuts itself in before it loads anything or sees a program."""
+        # Older versions cannot forbid the network, and a block could send its rows away.
         if version() < _NEEDED_VERSION:
             raise PermissionError(f"the kernel knows Landlock {version()}, 4 is needed")
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The outside of a chamber: workers are started, blocks handed to them, and time is kept.
+"""The outside of a sandbox: start workers, hand blocks to them, and enforce the time limit.
 
 Decision `program-blocks`.
 """
@@ -59,6 +59,7 @@ def sealed(content: bytes) -> int:
         with open(fd, "wb", closefd=False) as file:
             file.write(content)
             file.seek(0)
+        # Sealed: a block cannot leave anything in its own input for whoever reads it next.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(fd)
@@ -190,8 +191,10 @@ class Fork:
                 socket.send_fds(self._channel, [struct.pack("<q", memory)], files)
             except OSError:
                 return BlockOutcome()
+            # Closed on our side, so that the pipes end when the process ends.
             while files:
                 os.close(files.pop())
+            # One byte more than a record: too much output shows, and is a failure.
             rooms = ((record, width * RECORD_ITEM + 1), (report, _REPORT_BYTES))
             buffers = dict(zip(readers, rooms, strict=False))
             late = not self._gathered(buffers, end)
@@ -216,6 +219,7 @@ class Fork:
         if self._watched < 0:
             return
         with suppress(OSError):
+            # By its pidfd: a number could belong to another process by now.
             signal.pidfd_send_signal(self._watched, signal.SIGKILL)
         _ready({self._watched}, OVERHEAD_SECONDS)
         os.close(self._watched)

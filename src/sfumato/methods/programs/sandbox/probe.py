@@ -1,4 +1,4 @@
-"""Whether a chamber holds: all ways out are tried from inside, against what is planted outside."""
+"""The self-test of a sandbox: a program tries all escapes from inside, against planted targets."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def probe(chamber: ForkingChamber) -> Probe:
         return Probe(passed=False, findings=(f"{chamber.name}: the probe failed: {error}",))
     if record is None:
         return Probe(passed=False, findings=(f"{chamber.name}: a program does not run",))
+    # The first number shows that the program ran: a record of zeros alone would look like a pass.
     ran, *tried = struct.unpack(f"<{len(NAMES) + 1}d", record)
     findings = tuple(name for name, is_open in zip(NAMES, tried, strict=True) if is_open)
     return Probe(passed=ran == 1 and not findings, findings=findings)

@@ -1,4 +1,4 @@
-"""What a chamber may see, to be read only: Python, its library, and the packages for programs."""
+"""What a sandbox may read: Python, its standard library, and the packages for programs."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def find_runtime() -> Runtime:
         for library_path in _mapped()
         if re.match(r"lib[cm][.-]", Path(library_path).name)
     }
+    # The dynamic loader lies there on some distributions.
     system |= {folder for folder in (Path("/lib64"), Path("/usr/lib64")) if folder.exists()}
     packages = _packages()
     homes = [path.parent if path.name == "__init__.py" else path for path in packages.values()]

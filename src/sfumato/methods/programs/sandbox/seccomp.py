@@ -1,4 +1,4 @@
-"""Which calls the kernel takes from a chamber: two filters, as the machine code it runs for each.
+"""The system calls that a sandbox permits: two seccomp filters, as BPF code for the kernel.
 
 The first is loaded before any of our own code runs inside. It refuses what no Python needs and much
 that kernels were broken by. The second is loaded after the fork, just before the program: it allows
@@ -148,6 +148,7 @@ def last_filter(machine: str) -> bytes:
 
 def _assembled(machine: str, code: Iterable[bytes], otherwise: bytes) -> bytes:
     """Calls of another machine's convention end the process: their numbers mean other calls."""
+    # Checked first, on each call: under another convention the numbers below mean other calls.
     kill = _returned(_KILL)
     head = _step(_LOAD, _ARCHITECTURE_AT) + _step(_EQUAL, _MACHINES[machine].audit, 1, 0) + kill
     head += _step(_LOAD, _NUMBER_AT) + _step(_AT_LEAST, _X32_CALLS, 0, 1) + kill

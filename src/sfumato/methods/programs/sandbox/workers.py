@@ -228,9 +228,13 @@ class _Job:
     def _work(self, lane: int, crew: list[Worker], *, on_time: bool) -> None:
         """All blocks of one place."""
         for turn, index in enumerate(range(lane, len(self._blocks), self._workers)):
+            # By the clock and the block's number alone: when a block starts tells nothing of the
+            # ones before.
             begin = self._ready + turn * (self._limits.seconds + OVERHEAD_SECONDS)
             if on_time:
                 _until(begin, self._stopped.wait)
+            # A block that would begin late fails rather than start at a time that depends on
+            # others.
             late = time.monotonic() > begin + SPARE_SECONDS / 2
             if not crew or self._stopped.is_set() or (on_time and late):
                 continue

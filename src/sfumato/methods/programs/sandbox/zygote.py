@@ -1,4 +1,4 @@
-"""What runs inside a chamber, as a script: it loads libraries, then forks once for each block.
+"""The script that runs inside a sandbox: it loads libraries, then forks once for each block.
 
 It never sees a row, nor what became of a block: its only input is one message for each block, the
 same each time, upon which it forks. The fork makes a physical copy of all its memory, which no file
@@ -66,11 +66,13 @@ def main() -> None:
     _load(bytes.fromhex(setup["first_filter"]))
     # Set last: from now on nobody but root may look into this process.
     _checked(_libc.prctl(_DUMPABLE, 0, 0, 0, 0))
+    # After the filter: libraries load under it, as their code is not ours.
     sys.meta_path.append(_Declared(setup["packages"]))
     for name in setup["modules"]:
         _loaded(name)
     _settle()
     gc.collect()
+    # Objects of the libraries are never collected: a collection would write to copied pages.
     gc.freeze()
     _leave_shared_memory(maps)
     _copy_memory(maps, lock=setup["lock_memory"], fresh=setup["fresh_memory"])
@@ -157,6 +159,7 @@ def _block(parent: int, channel: socket.socket, setup: dict[str, Any], maps: int
     """Run the program on one block, in a process of its own, and end."""
     try:
         _libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        # A fork whose parent died belongs to nobody and must see no rows.
         if os.getppid() != parent or channel.recv(1) != b"G":
             os._exit(0)
         _copy_memory(maps, lock=setup["lock_memory"], fresh=setup["fresh_memory"])
@@ -249,6 +252,7 @@ def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | 
     code = bytes.fromhex(setup["last_filter"])
     for fd, target in zip(map(_above, fds), (_INPUT, _OUTPUT, _REPORT), strict=False):
         os.dup2(fd, target)
+    # Nothing else stays open: an inherited file would be a way to other blocks.
     os.closerange(_INPUT + len(fds), 1 << 16)
     size = os.fstat(_INPUT).st_size
     mapped = mmap.mmap(_INPUT, size, prot=mmap.PROT_READ) if size else None
@@ -258,6 +262,7 @@ def _confine(memory: int, fds: list[int], setup: dict[str, Any]) -> mmap.mmap | 
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     sys.meta_path[:] = [_Unloaded]
+    # Last, after everything that needs the calls that it forbids.
     _load(code)
     return mapped
 
