@@ -268,7 +268,7 @@ class _Site:
 def _page(collection: Collection, shown: ShownRound) -> str:
     asked = collection.round
     device, (ticket, hand_ticket) = asked.by_hand, collection.tickets(2)
-    mechanism = collection.ways[DEVICE]
+    mechanism = collection.mechanisms[DEVICE]
     told = {
         "id": asked.id,
         "choices": list(asked.choices),
@@ -297,12 +297,12 @@ def _shown(collection: Collection, reports_per_hour: int) -> ShownRound:
         id=asked.id,
         question=asked.question,
         choices=asked.choices,
-        mechanism=_NAMES[collection.ways[DEVICE].name],
+        mechanism=_NAMES[collection.mechanisms[DEVICE].name],
         epsilon=str(asked.epsilon),
         state=collection.state,
         opens=_moment(asked.opens),
         closes=_moment(asked.closes),
-        truth_chance=chance_of_truth(collection.ways[DEVICE]),
+        truth_chance=chance_of_truth(collection.mechanisms[DEVICE]),
         reports_per_hour=reports_per_hour,
     )
 

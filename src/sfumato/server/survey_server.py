@@ -23,7 +23,7 @@ class RoundServer(GateServer):
         listening: Listening,
         reports_per_hour: int = Limits.reports_per_hour,
     ) -> None:
-        collection.ways  # noqa: B018  a round that nobody could answer is not served
+        collection.mechanisms  # noqa: B018  a round that nobody could answer is not served
         asked = collection.round.id
         known = {asked: collection}
         super().__init__(

@@ -106,7 +106,7 @@ class Collection:
         """A cache of decoded reports: most rounds have few different ones."""
 
     @cached_property
-    def ways(self) -> dict[str, Oracle]:
+    def mechanisms(self) -> dict[str, Oracle]:
         """The mechanisms of the round, by the way in which a report is made."""
         return ways_of(self.round)
 
@@ -195,7 +195,7 @@ class Collection:
         if not isinstance(item, dict) or not {"ticket", "report"} <= set(item) <= _FIELDS:
             return "malformed"
         way = item.get("way", DEVICE)
-        mechanism = self.ways.get(way) if isinstance(way, str) else None
+        mechanism = self.mechanisms.get(way) if isinstance(way, str) else None
         if mechanism is None:
             return "way_unknown"
         report = item["report"]
@@ -226,7 +226,7 @@ class Collection:
 
     def _estimated(self, stored: StoredReports) -> SurveyEstimate:
         estimates = []
-        for way, mechanism in self.ways.items():
+        for way, mechanism in self.mechanisms.items():
             rows = {row: people for (of, row), people in stored.reports.items() if of == way}
             if rows:
                 pieces = _spread(rows, mechanism.layout.dtype)

@@ -252,7 +252,7 @@ class Window:
         return float(first) + float(step) * np.arange(self.cells, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
-        """What a client must agree on."""
+        """The declared parameters, on which device and collector must agree."""
         return {"cells": self.cells, "width": self.width, "odds": str(self.odds)}
 
 

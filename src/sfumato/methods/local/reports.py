@@ -99,8 +99,8 @@ class ReportLayout:
         if self.width:
             padded = np.zeros((len(rows), 4 * len(self.word_names)), dtype=np.uint8)
             padded[:, : rows["bits"].shape[1]] = rows["bits"]
-            words = padded.view("<u4").astype(np.int64)
-            arrays += [pa.array(words[:, index]) for index in range(words.shape[1])]
+            word_columns = padded.view("<u4").astype(np.int64)
+            arrays += [pa.array(word_columns[:, index]) for index in range(word_columns.shape[1])]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
     def rows(self, table: pa.Table | pa.RecordBatch) -> tuple[NDArray[Any], int]:
@@ -115,10 +115,10 @@ class ReportLayout:
         rejected = int((~is_valid).sum())
         if not self.width:
             return rows, rejected
-        words = np.stack(
+        bit_words = np.stack(
             [columns[name][is_valid].astype("<u4") for name in self.word_names], axis=1
         )
-        packed = words.view(np.uint8)
+        packed = bit_words.view(np.uint8)
         size = rows["bits"].shape[1]
         rows["bits"] = packed[:, :size]
         # A set bit behind the last byte is no report of this width.

@@ -1,1 +1,1 @@
-"""Streams: figures told period by period, of which the next may be told without the rest known."""
+"""Streams: counts released period by period, while later periods are still unknown."""

@@ -71,14 +71,14 @@ def largest_epsilon(budget: Budget, spent: Charge, delta: Fraction = Fraction(0)
     for budget_filter, counts in zip(budget.filters, budget.remaining(spent), strict=True):
         if counts is None:
             continue
-        left = {
+        amounts = {
             name: count * unit
             for count, (name, _, unit) in zip(counts, budget_filter.limits, strict=True)
         }
-        if "rho" in left:
-            largest = max(largest, _epsilon_of_rho(left["rho"], delta))
-        elif "epsilon" in left and delta <= left.get("delta", 0):
-            largest = max(largest, left["epsilon"])
+        if "rho" in amounts:
+            largest = max(largest, _epsilon_of_rho(amounts["rho"], delta))
+        elif "epsilon" in amounts and delta <= amounts.get("delta", 0):
+            largest = max(largest, amounts["epsilon"])
     return largest
 
 

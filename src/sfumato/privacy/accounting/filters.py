@@ -299,14 +299,16 @@ class Budget:
         delta = exact_numbers.delta(delta)
         if delta == 0:
             return cls((PureFilter(epsilon=epsilon),))
-        rest = delta * (1 - SUMS_SHARE)
+        zcdp_delta = delta * (1 - SUMS_SHARE)
         # Counts are 64-bit integers, so the rho of a huge epsilon is cut at 2^63 - 1 units.
-        rho = min(spendable_rho(epsilon=epsilon, delta=rest / 2), (2**63 - 1) * RHO_UNIT)
+        rho = min(spendable_rho(epsilon=epsilon, delta=zcdp_delta / 2), (2**63 - 1) * RHO_UNIT)
         # A delta so small that its conversion costs more than the epsilon: only sums are left.
         if rho <= 0:
             return cls((ApproxFilter(epsilon=epsilon, delta=delta),))
-        sums = ApproxFilter(epsilon=epsilon, delta=delta - rest)
-        return cls((sums, ZcdpFilter(rho=rho, delta=rest / 2, conversion_delta=rest / 2)))
+        sums = ApproxFilter(epsilon=epsilon, delta=delta - zcdp_delta)
+        return cls(
+            (sums, ZcdpFilter(rho=rho, delta=zcdp_delta / 2, conversion_delta=zcdp_delta / 2))
+        )
 
     def sums_only(self) -> Budget | None:
         """The whole delta of a usual budget for its filter of sums; None for any other budget.

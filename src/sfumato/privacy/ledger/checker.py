@@ -92,8 +92,8 @@ class CheckedAccount:
         sums, concentrated = self.filters
         delta = sum(Fraction(spec["delta"]) for spec in self.filters)
         delta += Fraction(concentrated["conversion_delta"])
-        whole = {"kind": "approx", "epsilon": sums["epsilon"], "delta": str(delta)}
-        if entry["budget"]["filters"] != [whole] or sums["kind"] != "approx":
+        guarantee = {"kind": "approx", "epsilon": sums["epsilon"], "delta": str(delta)}
+        if entry["budget"]["filters"] != [guarantee] or sums["kind"] != "approx":
             raise ExportError(f"Entry {entry['seq']} changes the guarantee of an account.")
         self.limit(entry)
 

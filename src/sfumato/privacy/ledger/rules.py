@@ -259,8 +259,8 @@ def void(
     spent: dict[str, Charge] = {}
     for account in accounts:
         if None in account.spent:
-            others = _without(standing[account.name], voided)
-            spent[account.name] = recount(account.budget, others)
+            remaining_charges = _without(standing[account.name], voided)
+            spent[account.name] = recount(account.budget, remaining_charges)
         else:
             spent[account.name] = give_back(account.spent, charges[account.name])
     draft.append("void", charge=request.charge, spent=spent)
@@ -479,13 +479,13 @@ def _check_within_parent(
         )
 
 
-def with_ancestors(names: Iterable[str], find: Callable[[str], Account]) -> list[Account]:
+def with_ancestors(names: Iterable[str], read_account: Callable[[str], Account]) -> list[Account]:
     """The named accounts and every account above them, each once: all of them pay."""
     accounts: dict[str, Account] = {}
     for name in names:
         current: str | None = name
         while current is not None and current not in accounts:
-            accounts[current] = find(current)
+            accounts[current] = read_account(current)
             current = accounts[current].parent
     return list(accounts.values())
 

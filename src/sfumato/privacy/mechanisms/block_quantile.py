@@ -50,7 +50,7 @@ class BlockQuantile(BlockOutputs):
 
     @property
     def event(self) -> ExponentialChoice:
-        """What one quantile costs."""
+        """The privacy cost of one quantile."""
         return self.choice.event
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> FloatArray:

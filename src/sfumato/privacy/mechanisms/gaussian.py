@@ -49,7 +49,7 @@ class Gaussian:
 
     @property
     def event(self) -> GaussianNoise:
-        """What one sample costs."""
+        """The privacy cost of one sample."""
         return GaussianNoise(
             variance=self.steps_variance,
             l2_sensitivity_squared=self.l2_sensitivity_squared / self.granule**2,

@@ -55,7 +55,7 @@ class Geometric:
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one sample costs."""
+        """The privacy cost of one sample."""
         return LaplaceNoise(scale=self.scale, l1_sensitivity=self.l1_sensitivity)
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
@@ -124,7 +124,7 @@ class TruncatedGeometric:
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one sample costs."""
+        """The privacy cost of one sample."""
         return self.untruncated.event
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:
@@ -179,7 +179,7 @@ class Laplace:
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one sample costs."""
+        """The privacy cost of one sample."""
         return self.on_steps.event
 
     def steps(self, values: ArrayLike, entropy: Entropy) -> NDArray[Any]:

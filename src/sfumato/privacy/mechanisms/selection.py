@@ -103,7 +103,7 @@ class Exponential(ScoredChoice):
 
     @property
     def event(self) -> ExponentialChoice:
-        """What one choice costs."""
+        """The privacy cost of one choice."""
         return ExponentialChoice(epsilon=self.epsilon)
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> IntArray:
@@ -136,7 +136,7 @@ class NoisyMax(ScoredChoice):
 
     @property
     def event(self) -> PureEvent:
-        """What one choice costs."""
+        """The privacy cost of one choice."""
         return PureEvent(epsilon=self.epsilon)
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> IntArray:
@@ -168,7 +168,7 @@ class PermuteAndFlip(ScoredChoice):
 
     @property
     def event(self) -> PureEvent:
-        """What one choice costs."""
+        """The privacy cost of one choice."""
         return PureEvent(epsilon=self.epsilon)
 
     def sample(self, values: ArrayLike, entropy: Entropy) -> IntArray:

@@ -176,7 +176,7 @@ def test_the_estimate_is_that_of_both_ways_together(collection: Collection) -> N
         assert collection.receive(items).accepted == len(items)
     found = collection.estimate()
     assert found.n == 1100
-    device, hand = (collection.ways[way] for way in (DEVICE, HAND))
+    device, hand = (collection.mechanisms[way] for way in (DEVICE, HAND))
     for place in range(3):
         whole, variance = Fraction(0), 0.0
         for way, mechanism in ((DEVICE, device), (HAND, hand)):

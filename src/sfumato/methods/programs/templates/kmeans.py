@@ -15,20 +15,22 @@ CLUSTERS, ROUNDS = 3, 30
 def kmeans(rows: Any) -> list[float]:
     """CLUSTERS centres of as many coordinates as there are columns."""
     points = np.column_stack(
-        [one.to_numpy(zero_copy_only=False).astype(float) for one in rows.columns]
+        [column.to_numpy(zero_copy_only=False).astype(float) for column in rows.columns]
     )
     points = points[np.isfinite(points).all(axis=1)]
     order = np.argsort(points[:, 0], kind="stable")
-    parts = np.array_split(points[order], CLUSTERS)
-    centres = np.stack([part.mean(axis=0) for part in parts])
+    chunks = np.array_split(points[order], CLUSTERS)
+    centres = np.stack([chunk.mean(axis=0) for chunk in chunks])
     for _ in range(ROUNDS):
         distances = ((points[:, None, :] - centres) ** 2).sum(axis=2)
         nearest = distances.argmin(axis=1)
         centres = np.stack(
             [
-                points[nearest == one].mean(axis=0) if (nearest == one).any() else centres[one]
-                for one in range(CLUSTERS)
+                points[nearest == number].mean(axis=0)
+                if (nearest == number).any()
+                else centres[number]
+                for number in range(CLUSTERS)
             ]
         )
-    found: list[float] = centres[np.argsort(centres[:, 0], kind="stable")].ravel().tolist()
-    return found
+    ordered: list[float] = centres[np.argsort(centres[:, 0], kind="stable")].ravel().tolist()
+    return ordered

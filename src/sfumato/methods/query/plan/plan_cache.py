@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sfumato.methods.query.plan.planner import PlannedQuestion
     from sfumato.methods.query.sql.tables import Catalogue
 
-    Words = tuple[str, tuple[tuple[str, int], ...]]
+    CacheKey = tuple[str, tuple[tuple[str, int], ...]]
 
 _MOST = 1024
 _LONGEST = 4096
@@ -28,7 +28,9 @@ class RepeatedQuestions:
         self._lock = threading.Lock()
         # The key contains the id of each declaration; the stored reference keeps the id from being
         # used again by another object.
-        self._plans: OrderedDict[Words, tuple[PlannedQuestion, tuple[object, ...]]] = OrderedDict()
+        self._plans: OrderedDict[CacheKey, tuple[PlannedQuestion, tuple[object, ...]]] = (
+            OrderedDict()
+        )
 
     def plan(self, question: object, catalogue: Catalogue) -> PlannedQuestion:
         """Plan a question, or find its plan."""

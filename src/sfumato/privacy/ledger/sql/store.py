@@ -264,7 +264,7 @@ def _budget_text(budget: Budget) -> str:
 
 
 class Dialect(Protocol):
-    """What differs between databases."""
+    """The operations in which databases differ."""
 
     @property
     def protections(self) -> tuple[str, ...]:
