@@ -148,6 +148,8 @@ def _function(program: Callable[..., Any]) -> str:
             "it, which does not go with it.",
         )
     known = getattr(program, "__globals__", {})
+    # A name of the module would not exist in the sandbox, and the program would fail after its
+    # charge.
     outside = sorted(
         {name for name in _globals(code) if name in known and name != program.__name__}
     )

@@ -116,7 +116,9 @@ class DyadicTree:
         """Close the block that ends here with its noise; sum the blocks of the digits 1."""
         step, level = after(state, self.points)
         opened, closed = exact(state["open"]) + exact(counts), exact(state["closed"])
+        # The block that ends here is measured once; later steps reuse its noisy sum.
         closed[level] = noise.steps(narrow(opened[level]), entropy)
+        # Blocks of shorter length have ended with it and begin anew.
         opened[: level + 1] = 0
         used = [digit for digit in range(self.levels) if step >> digit & 1]
         total = closed[used].sum(axis=0) * SCALE
@@ -172,6 +174,7 @@ class SquareRoot:
         weights = np.zeros(self.points)
         for point in range(self.points):
             before = entries[1 : point + 1] @ weights[:point][::-1]
+            # Forward substitution: sum over j of entries[j] weights[i - j] = 1 for every i.
             weights[point] = (1 - before) / entries[0]
         return weights
 
@@ -213,6 +216,7 @@ class SquareRoot:
         """The state after one more measurement, and all measurements, the oldest first."""
         step, _ = after(state, self.points)
         rows = [*state["counts"], np.asarray(counts).tolist()]
+        # Entries are up to SCALE = 2^20, so products of counts may leave 64 bits.
         series = widened(_series(rows), SCALE)
         fresh = noise.steps(narrow(self.entries[:step][::-1] @ series), entropy)
         measured = [*state["measured"], fresh.tolist()]
@@ -280,6 +284,7 @@ def estimated(level: int, noisy: NDArray[Any], below: NDArray[Any] | None) -> ND
     if below is None:
         return own
     size = 1 << level
+    # Integer division rounds down: the state stays whole numbers, the same on every machine.
     return np.asarray((size * own + (size - 1) * below) // (2 * size - 1))
 
 

@@ -105,6 +105,8 @@ def shares(figures: StepFigures) -> tuple[FloatArray, FloatArray]:
         return blank, blank
     shares_found = counts / total
     variance = figures.stddev**2
+    # Delta method for c / T with independent noise: (var c (1 - 2 s) + s^2 sum of all variances) /
+    # T^2.
     spread = (1 - 2 * shares_found) * variance + shares_found**2 * float(variance.sum())
     return shares_found, np.sqrt(spread) / total
 
@@ -251,6 +253,7 @@ class TopChanges:
     @cached_property
     def noise(self) -> Geometric:
         """The noise of new counts."""
+        # The first count and `changes` later ones share the other half by basic composition.
         share = self._epsilon / 2 / (self.changes + 1)
         return Geometric(epsilon=share, l1_sensitivity=self._moved)
 
@@ -279,6 +282,8 @@ class TopChanges:
 
     def begin(self, entropy: Entropy) -> State:
         """The state before the first period, with the noise of the threshold, drawn once."""
+        # Drawn once for the whole stream: a new threshold at each step would need budget at each
+        # step.
         line = int(self.sparse.start(self.margin, entropy).lines[0])
         cells = self.request.cells
         return {"counts": [0] * cells, "line": line, "changed": 0, "list": [], "told": [0] * cells}

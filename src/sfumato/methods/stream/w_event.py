@@ -71,6 +71,7 @@ class BudgetDistribution(_OfWindow):
     def offered(self, spent: Sequence[int]) -> int:
         """The parts that a release may take, given the parts of earlier periods, oldest first."""
         recent = spent[-(self.window - 1) :] if self.window > 1 else ()
+        # Half of what is left, rounded down: the sum over any window never exceeds all parts.
         return (self.share_count - sum(recent)) // 2
 
     def most_apart(self, periods: int) -> Fraction:
@@ -80,6 +81,7 @@ class BudgetDistribution(_OfWindow):
     def most_in_a_row(self, periods: int) -> Fraction:
         """The same for consecutive periods: each takes half of what is left."""
         windows, remainder = divmod(periods, self.window)
+        # Within a window the parts are 1/2, 1/4, ..., which sum to 1 - 2^-n.
         return windows + 1 - Fraction(1, 2**remainder)
 
     def most_from_the_start(self, periods: int) -> Fraction:
@@ -164,6 +166,7 @@ class Presence:
         Half of a window's epsilon measures the changes, evenly over periods, whether or not they
         are released. The plan spends the other half, for which every bound here holds.
         """
+        # Each of these bounds holds, so the smallest one is the cost.
         bounds = [plan.most_apart(self.most)]
         if self.in_a_row:
             bounds.append(plan.most_in_a_row(self.most))

@@ -81,6 +81,7 @@ class Worker:
             self._process, self._inside = start(theirs.fileno())
             undo.callback(self._process.kill)
             self._watched = os.pidfd_open(self._inside)
+            # Everything is set up: from here on `close` undoes it.
             undo.pop_all()
         self._control, self._keeping = ours, keeping
         self._group = cgroups.join(self._inside)

@@ -129,6 +129,7 @@ class ForkingChamber(ABC):
             team = [self._worker(keeping, stack) for _ in range(size)]
         except OSError as error:
             raise unavailable(f"{self.name}: {error}") from None
+        # All limits are in place before any worker may see a row.
         heard = all(worker.set_up(setup, max(end - time.monotonic(), 0.0)) for worker in team)
         if not heard or not all(worker.ready(max(end - time.monotonic(), 0.0)) for worker in team):
             why = " (this machine swaps, so memory must be locked)" if keeping == "locks" else ""
@@ -241,6 +242,7 @@ class _Job:
             handed = begin + PREPARE_SECONDS if on_time else None
             fork = crew[0].fork()
             if fork is None:
+                # The lost worker's block has failed; the one that stands by takes the next.
                 crew.pop(0)
             else:
                 with closing(fork):
