@@ -199,7 +199,7 @@ class PanTable:
             draws = zip(block.tolist(), fresh.tolist(), strict=True)
             for position, (times, fresh_bit) in enumerate(draws, first):
                 moved = (data[position] >> 1) + times
-                # Every position draws a bit and stores a byte: neither time nor writes tell of visits.
+                # Every position draws a bit and stores a byte: time and writes show no visits.
                 bit = fresh_bit if moved >= round_ else data[position] & 1
                 data[position] = moved % round_ << 1 | bit
                 passed()
