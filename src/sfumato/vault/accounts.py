@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 VERSION = "version "
-"""Begins a recorded name that stands for one state of a source's files."""
+"""The prefix of a recorded name of one state of a source's files."""
 
 NODE = "node "
 """Begins a recorded name that follows a file wherever it is moved, until it is deleted."""
@@ -229,7 +229,7 @@ def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def verified(ledger: Ledger) -> dict[str, Any]:
-    """Walk every entry and compare with what is stored; raises where they disagree."""
+    """Verify every entry of the ledger; raises `LedgerError` if one is missing or altered."""
     verification = ledger.verify()
     return {
         "entries": verification.position.seq,
@@ -333,7 +333,7 @@ class Spent(NamedTuple):
 
 
 def spending(ledger: Ledger) -> list[Spent]:
-    """Every charge that stands, oldest first; what was given back is not among them."""
+    """List every charge, oldest first, without those that were given back."""
     charges: dict[int, Spent] = {}
     for entry in ledger.entries():
         record = json.loads(entry.body)

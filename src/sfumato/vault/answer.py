@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Answer(Release):
-    """A release that was paid for: what it cost, whether now, and what is left."""
+    """A release that was paid for, with its cost, whether it was charged now, and the balance."""
 
     cost: Mapping[str, float] = field(default_factory=dict)
     charged: bool = True
@@ -99,7 +99,7 @@ class Answer(Release):
 
     @property
     def in_short(self) -> Sequence[str]:
-        """What a person is told of what was written, besides its guarantee and error."""
+        """Lines for people about the written files, besides guarantee and error."""
         return ()
 
     def summary(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class AnswerIndex:
 
 
 def _read_line(line: bytes) -> list[Key]:
-    """The requests that a line tells of; one that was not written by us tells nothing."""
+    """The requests in a line; none in a line that is not in our form."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -365,7 +365,7 @@ _questions = _table(
 
 @dataclass(frozen=True)
 class AskedBefore:
-    """A question of the past: its request, what was asked, and when it was answered."""
+    """A past question: its request id, its text and options, and the time of its answer."""
 
     request: str
     asked: Mapping[str, str]

@@ -365,7 +365,7 @@ class DataStore:
         self._check_apart(name, identify(location.source, self._open(name).table.engine))
 
     def _check_apart(self, name: str, identity: Identity) -> None:
-        """Refuse a source that has become another's; what it was the last time needs no look."""
+        """Refuse a source that now belongs to another data set; an unchanged one is not checked."""
         # The version changes whenever rows do; who owns the source does not.
         lasting = replace(identity, version=None)
         if self._checked_identities.get(name) != lasting:
@@ -421,7 +421,7 @@ class DataStore:
 
 
 def _check_shown(opened: _Opened) -> None:
-    """Raise where what was made of a table for questions went with it, though another is there."""
+    """Raise if a view or copy that queries use is gone, though the table itself is there."""
     for hosting, seen in list(opened.shown.items()):
         if seen != opened.table.engine.table:
             hosting.table.engine.columns(seen)
@@ -429,7 +429,7 @@ def _check_shown(opened: _Opened) -> None:
 
 def _close_if_unused(opened: _Opened) -> None:
     if opened.retired and not opened.users:
-        # What was shown to an engine that is gone went with it; a dead one has nothing to close.
+        # Views in an engine that is gone went with it, and closing it again may fail.
         with suppress(Exception):
             opened.stack.close()
         opened.shown.clear()
@@ -451,7 +451,7 @@ def schema_of(config: Config, name: str) -> Schema:
 
 
 def catalogue(config: Config, schemas: Mapping[str, Schema]) -> dict[str, PrivateRows | PublicRows]:
-    """What is known of every data set before a question about it is read."""
+    """The declarations of all data sets, from which queries are planned."""
     entries: dict[str, PrivateRows | PublicRows] = {}
     for name, held in config.datasets.items():
         if isinstance(held, PrivateSet):

@@ -372,7 +372,7 @@ class Gatekeeper:
         raise refused from None
 
     def _exhausted(self, charged: Charged, asker: Asker) -> BudgetError:
-        """Say what is left of the asker's own budget; of a shared one nothing is told."""
+        """The error with the balance of the asker's own budget; never with that of a shared one."""
         for name in asker.own:
             account = self.ledger.account(name)
             if charge_account(account, charged) is None:
@@ -418,7 +418,7 @@ class Gatekeeper:
         )
 
     def read(self, stored: bytes, asker: Asker, *, charged: bool) -> Answer:
-        """An answer as the ledger keeps it, with what is left to the asker now.
+        """Read a stored answer, with the asker's present balance.
 
         The number of its entry is the owner's to know: numbers between two of them would tell a
         principal how much others do.
@@ -444,7 +444,7 @@ class Gatekeeper:
 
     @contextmanager
     def _on_the_tick(self) -> Iterator[None]:
-        """Let whatever comes leave at the next tick, so that its time tells little."""
+        """Delay an answer or a refusal until the next tick, so that its time reveals little."""
         try:
             yield
         finally:

@@ -172,7 +172,7 @@ class PrincipalRegistry:
         min_epsilon: Number | None = None,
         max_epsilon: Number | None = None,
     ) -> Principal:
-        """Change a principal's kind, shapes or range of costs; what is left out stays."""
+        """Change a principal's kind, shapes or range of costs; None leaves a setting as it is."""
         low, high = _epsilon_range(min_epsilon, max_epsilon)
 
         def decide(book: BookState) -> Amendment:
@@ -300,7 +300,7 @@ class PrincipalRegistry:
         }
 
     def _check_free(self, name: str, book: BookState) -> None:
-        """Refuse a name that is taken, or that a person would mistake for one that is."""
+        """Refuse a name that is taken or easily mistaken for one that is."""
         for known in (OWNER, *self._config().principals, *book.of(PRINCIPALS)):
             if _looks(known) == _looks(name):
                 raise ParameterError(

@@ -184,7 +184,7 @@ def _is_within(cost: Mapping[str, str], low: Fraction | None, high: Fraction | N
 
 
 def check_name(name: str, subject: str) -> None:
-    """Refuse names that could be mistaken for others or need quotes; `subject` is what is named."""
+    """Refuse names that are easily mistaken or need quotes; `subject` says what has the name."""
     if not _NAME.fullmatch(name):
         raise ParameterError(
             "name_invalid",

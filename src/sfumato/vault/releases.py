@@ -163,7 +163,7 @@ class Releases(Shown):
             prepared = private.prepare(family, **job.asked)
         except SfumatoError:
             return answer
-        # Where what is declared has changed since, nothing but the bare tables can be read.
+        # After a change of declarations only the tables themselves can be read.
         return family.read(answer, prepared) if plan_digest(prepared) == job.plan else answer
 
     def answer(self, job: Job) -> Answer:

@@ -435,7 +435,7 @@ class Session:
             yield rows
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:
-        """A tenth of the smallest whole budget that pays; what is spent of it does not matter."""
+        """A tenth of the smallest whole budget that pays, however much of it is spent."""
         asker, ledger = asker_of(datasets), self.gatekeeper.ledger
         # A default that followed what is left would tell askers how much others have spent.
         payers = (*asker.shared, *asker.own)

@@ -107,7 +107,7 @@ class SideDatabase:
         self._engine.dispose()
 
     def failure(self, cause: str) -> LedgerError:
-        """The error for a store that failed; its cause is told to the operator alone."""
+        """The error for a store that failed; only the operator's log has the cause."""
         cause = without_passwords(cause)
         self._tell_operator(cause)
         return LedgerError(

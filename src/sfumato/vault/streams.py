@@ -91,7 +91,7 @@ class StreamPlan(Plan):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked."""
+        """Everything that determines the answer."""
         request = self.request
         return {
             **dict(self.asked),

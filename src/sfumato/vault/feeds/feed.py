@@ -254,7 +254,7 @@ class Feed(Shown):
 
     @property
     def in_words(self) -> str:
-        """What it asks, in one line."""
+        """The request in one line."""
         if self.is_continual:
             return self._counted_in_words
         if "asked" in self.asked:

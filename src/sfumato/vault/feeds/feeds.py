@@ -207,7 +207,7 @@ class FeedRegistry:
         return [feed for feed in feeds if _may(feed, person)]
 
     def get(self, name: str, *, principal: str | None = None) -> Feed:
-        """A feed by its name; one that somebody may not read is not there."""
+        """A feed by its name; one that the principal may not read is reported as unknown."""
         feed = self.look_up(name, principal=principal)
         if feed is None:
             known = [readable.name for readable in self.list(principal=principal)]
@@ -322,7 +322,7 @@ class FeedRegistry:
 
 
 def _may(feed: Feed, person: Principal) -> bool:
-    """Whether somebody may read a feed: as their own, or as a download."""
+    """Whether a principal may read a feed: as their own, or as a download."""
     if person.is_owner or feed.principal == person.name:
         return True
     return "download" in person.shapes and (PUBLIC in feed.to or person.name in feed.to)

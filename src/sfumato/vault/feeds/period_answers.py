@@ -121,7 +121,7 @@ class _PeriodPlan(Plan):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked."""
+        """Everything that determines the answer."""
         return {**self.plan.parameters, "feed": self.period_rows.record}
 
     @property
@@ -162,7 +162,7 @@ class StreamFeeds:
             self.store.close()
 
     def prepared(self, feed: Feed, facts: Facts) -> StreamPlan:
-        """What a feed asks as a plan, by what is declared now."""
+        """The plan of a feed's whole stream, by the present declarations."""
         if "method" not in feed.asked:
             raise ParameterError(
                 "feed_period_invalid",
@@ -210,7 +210,7 @@ class StreamFeeds:
     def _stepped(
         self, stream: str, plan: StreamPlan, before: Reached, step: Reserved | None
     ) -> Reached | None:
-        """Draw and settle a step that was begun; where somebody else did, what they came to."""
+        """Draw and settle a reserved step; if another process did so, return its result."""
         if step is None:
             return self.store.reached(stream)
         # Words come from the stored tape, so that a second run of the step draws the same noise.
@@ -229,7 +229,7 @@ class StreamFeeds:
         people: Participation,
         cells: StreamCells,
     ) -> Reserved | None:
-        """Begin a step with the rows between two days, or find what it counted when it was begun.
+        """Reserve a step with the rows between two days, or find the counts of its reservation.
 
         A step that was killed counts the same again, whatever the table holds by now: its words are
         the same too, and one noise on two counts would tell their difference. None where another
@@ -250,7 +250,7 @@ class StreamFeeds:
     def items(
         self, plan: StreamPlan, periods: Sequence[Period], steps: Mapping[str, Mapping[str, Any]]
     ) -> list[FeedItem]:
-        """What was told of some periods."""
+        """The items of some periods."""
         items = []
         for period in periods:
             step = steps[period.name]
@@ -429,7 +429,7 @@ class Answering:
         return period_count
 
     def read(self, feed: Feed, limit: int | None) -> Sequence[FeedItem]:
-        """What was answered of each period, in order."""
+        """The items of answered periods, in order."""
         answered = self._answered(feed)
         periods = [period for period in feed.periods if period.name in answered]
         periods = periods if limit is None else periods[-limit:]

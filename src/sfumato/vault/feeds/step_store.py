@@ -105,7 +105,7 @@ who is erased from the table and comes back has no more left than before."""
 
 @dataclass(frozen=True)
 class Reserved:
-    """A step that was begun: what it counts, by which versions of the registries of consent."""
+    """A reserved step: its counts, and the versions of consent that they saw."""
 
     step: int
     counts: IntArray
@@ -141,7 +141,7 @@ class StepStore:
         *,
         consent: Mapping[str, int],
     ) -> Reserved | None:
-        """Begin a step: write what it counts, and raise what its people have used up, together.
+        """Reserve a step: write its counts and raise the use of its people in one transaction.
 
         Durable before anything is drawn, so that a killed step has used up what it counts. Where
         somebody else began the step, theirs stands; None where they are done with it.
@@ -202,7 +202,7 @@ class StepStore:
         return StepTape(self._store, stream, step)
 
     def settle(self, stream: str, reached: Reached) -> Reached:
-        """Remember one more step, unless somebody else did; what stands then."""
+        """Store a step, unless another process did; return the stored one."""
         values = {
             "step": reached.step,
             "state": json.dumps(reached.state, allow_nan=False),
@@ -220,7 +220,7 @@ class StepStore:
                     )
                 old = _drawn_words.c.step <= reached.step
                 connection.execute(delete(_drawn_words).where(_drawn_words.c.stream == stream, old))
-                # Exact figures of a step that stands are of no more use.
+                # The exact counts of a settled step are needed no more.
                 is_settled_step = _reserved.c.stream == stream, _reserved.c.step == reached.step
                 connection.execute(update(_reserved).where(*is_settled_step).values(counts="[]"))
         except IntegrityError:

@@ -74,7 +74,7 @@ class Job(Shown):
     error: Mapping[str, str] | None = None
     """Why it failed: a code, a message, and which kind of error that is."""
     plan: str | None = field(default=None, compare=False)
-    """The digest of what was planned for it, where anything was; another plan is never run."""
+    """The digest of its plan, if it has one; another plan is never run."""
     result: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Of what is paid for: the receipt under which the ledger keeps it, and whether it was charged
     for this job."""

@@ -135,7 +135,7 @@ class JobStore:
         raise self._tables.failure("a job was added and is gone")
 
     def get(self, name: str, principal: str | None) -> Job | None:
-        """A job by its name, of one principal or of anybody."""
+        """A job by its name; of one principal, or of all with None."""
         with self._tables.reading() as connection:
             row = connection.execute(select(_jobs).where(_of(principal), _jobs.c.id == name))
             record = row.first()

@@ -19,7 +19,7 @@ RECORD_ITEM = 8
 """Bytes of one number of a block's record: a little-endian float64."""
 
 START_SECONDS = 60.0
-"""The longest that workers may take to be ready. They have no rows, so nothing is told by it."""
+"""The longest that workers may take to be ready. They have no rows, so it reveals nothing."""
 
 SPARE_SECONDS = 1.0
 """What a job may take beside its blocks, once its workers are ready."""

@@ -117,7 +117,7 @@ _TYPING_FOR_OTHERS = _Rule(1, values=(0x5412, 0x541C))
 
 
 def first_filter(machine: str, *, programs: bool) -> bytes:
-    """What is refused from the start; with `programs`, one may still be started.
+    """The filter from the start; with `programs`, a program may still be started.
 
     New namespaces are refused, so that no rights are won in them. `clone3` is said not to exist:
     its arguments lie where no filter can look, and the C library then takes `clone`.
@@ -134,7 +134,7 @@ def first_filter(machine: str, *, programs: bool) -> bytes:
 
 
 def last_filter(machine: str) -> bytes:
-    """What a block's program may still ask of the kernel; all else fails as not permitted."""
+    """The filter of a block's program: the permitted calls; all others fail with EPERM."""
     column = _MACHINES[machine].column
     code = [
         _on_call(

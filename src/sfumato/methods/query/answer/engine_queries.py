@@ -124,7 +124,7 @@ class Aggregates:
         return weighed.with_("sf_kept", as_=kept_rows, copy=False)
 
     def people(self, level: Level) -> EngineQuery:
-        """How many people there are by a level's keys, each in at most so many groups."""
+        """Count people by a level's keys, each person in a bounded number of groups."""
         groups, columns = self._plan.unit.groups, [key.column for key in level.keys]
         rows = self._source
         # A person is in at most as many groups as the level has: then no sampling is needed.
@@ -167,7 +167,7 @@ class Aggregates:
 
     @property
     def _limits_groups(self) -> bool:
-        """Whether a person can have more groups than are allowed, by what is declared."""
+        """Whether, by the declarations, a person can be in more groups than allowed."""
         axes = [key.axis for key in self._plan.keys]
         groups = prod(axis.size for axis in axes if axis is not None)
         within = groups <= self._plan.unit.groups and None not in axes

@@ -144,7 +144,7 @@ def _column(name: str) -> exp.Column:
 
 
 def total_rows(plan: Plan, allocation: Allocation, errors: pa.Table) -> dict[str, list[int]]:
-    """The rows of an answer, by column, in which NULL stands for all values of a key."""
+    """By column, the rows of an answer in which NULL means all values of a key."""
     name = error_column(plan, LEVEL)
     if name not in errors.column_names:
         return {}
@@ -323,7 +323,7 @@ def _independent_factor(plan: Plan, allocation: Allocation, measure: Measure) ->
 
 
 def _possible(plan: Plan, upper: str, lower: str) -> tuple[float, float] | None:
-    """Between what the quotient of two measures can only be, by what they count."""
+    """The possible range of the quotient of two measures, if it is known."""
     above, below = (next(m for m in plan.measures if m.name == name) for name in (upper, lower))
     if below.function is not Function.COUNT or below.argument is not None:
         return None
@@ -336,7 +336,7 @@ def _possible(plan: Plan, upper: str, lower: str) -> tuple[float, float] | None:
 
 
 def _range(measure: Measure) -> tuple[float, float]:
-    """Between what a figure can only be: a mean or a quantile within the declared bounds."""
+    """The possible range of a figure; of a mean or quantile the declared bounds."""
     if measure.function in _COUNTS:
         return 0.0, np.inf
     if measure.function in (Function.VARIANCE, Function.STDDEV):
@@ -354,7 +354,7 @@ def _declared(measure: Measure) -> tuple[float, float]:
 
 
 def _is_too_noisy(values: FloatArray, bars: tuple[FloatArray, FloatArray] | None) -> BoolArray:
-    """Which figures are no larger than their bar."""
+    """Whether each figure is no larger than its bar."""
     if bars is None:
         return np.zeros(len(values), dtype=bool)
     return (bars[1] >= np.abs(values)) & (bars[1] > 0)
@@ -398,7 +398,7 @@ def _ranked_by_noise(
 
 
 def _number_or_list(numbers: FloatArray) -> float | list[float | None] | None:
-    """One number where all rows have the same, else one for each; None for what is not finite."""
+    """One number if all rows have the same, else one for each row; None if not finite."""
     finite = np.isfinite(numbers)
     if not finite.any():
         return None

@@ -216,7 +216,7 @@ class Question(method.Plan):
 
     @property
     def event(self) -> Event:
-        """What it costs, from public facts alone."""
+        """The cost, from public facts alone."""
         return self.allocation.event
 
     @cached_property
@@ -226,7 +226,7 @@ class Question(method.Plan):
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
-        """Everything that determines what is asked, in canonical JSON form."""
+        """Everything that determines the answer, in canonical JSON form."""
         return {"plan": self.plan.canonical, "cost": self.price.to_record()}
 
     def run(self, datasets: Mapping[str, Dataset], entropy: Entropy) -> Release:

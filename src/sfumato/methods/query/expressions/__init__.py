@@ -61,7 +61,7 @@ def boolean_value(node: exp.Expr, _value: Value) -> Typed:
 
 
 def bracketed_value(node: exp.Expr, value: Value) -> Typed:
-    """What stands in brackets."""
+    """The value in brackets."""
     return value(node.this)
 
 

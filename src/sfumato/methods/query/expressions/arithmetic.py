@@ -156,7 +156,7 @@ def _integers(node: exp.Expr, value: Value) -> tuple[Typed, Typed]:
 
 
 def _whole_quotients(left: Typed, right: Typed) -> tuple[Fraction, Fraction]:
-    """The least and the largest x DIV y: an end of x by an end of y, or by what is next to 0."""
+    """The least and largest x DIV y: an end of x by an end of y, or by -1 or 1."""
     low, high = right.ends
     divisors = [
         divisor

@@ -209,7 +209,7 @@ def _sql(value: Typed | None) -> exp.Expr:
 
 
 def hull(tree: exp.Expr, values: Sequence[Typed], *, nullable: bool) -> Typed:
-    """What is known of whatever is one of several values."""
+    """What is known of a value that is one of several."""
     first = values[0]
     lows = [value.low for value in values]
     highs = [value.high for value in values]

@@ -262,7 +262,7 @@ def require_kind(value: Typed, kinds: Sequence[Kind], node: exp.Expr) -> Typed:
 
 
 def require_text(value: Typed, node: exp.Expr) -> Typed:
-    """Refuse what is no text; of a person's name only so much is used as of any other text."""
+    """Refuse other kinds than text; a person's name is cut to the length of any other text."""
     require_kind(value, (Kind.TEXT,), node)
     if value.length is not None or value.noisy:
         return value

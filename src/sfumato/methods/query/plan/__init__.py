@@ -34,7 +34,7 @@ NOISY = "sf_noisy"
 
 
 class Function(StrEnum):
-    """What is asked about the rows of a group."""
+    """The function of an aggregate."""
 
     COUNT = "count"
     COUNT_PEOPLE = "count-people"
@@ -132,7 +132,7 @@ class Plan:
 
     @cached_property
     def canonical(self) -> Mapping[str, Any]:
-        """Everything that determines what it asks, in one order, without aliases of the asker."""
+        """Everything that determines the answer, in a fixed order, without the asker's aliases."""
         return canonical(self)
 
 

@@ -130,7 +130,8 @@ def _clamp_and_count(raw: exp.Expr, value: Typed, low: int, high: int, step: Fra
 
 
 def fine_step(reach: Fraction, largest: Fraction, points: int) -> Fraction:
-    """A power of two that cuts a reach into so many points, and no number into more than 2^52."""
+    """A power of two that divides a reach into at most `points` steps, and no number into more
+    than 2^52."""
     step = Fraction(1)
     # A power of two: dividing a double by it is exact, so every engine finds the same step.
     while reach / step > points or largest / step > _EXACT_INTEGERS:
@@ -261,7 +262,7 @@ def plan_key(value: Typed, node: exp.Expr, column: str, name: str) -> PlannedKey
 
 
 def _unclamped(raw: exp.Expr, kind: Kind) -> exp.Expr:
-    """What is looked for on a list: the value itself, as whatever is not listed is in no group.
+    """The value to look up in a list: unclamped, since values that are not listed are in no group.
 
     Texts are not cut either, as that would cost more in every row than a look at the groups.
     """

@@ -291,7 +291,7 @@ class Outputs:
         return compile_value(node, self.scope)
 
     def _order(self, above: _OutputScope) -> list[exp.Expr]:
-        """The wanted order, then the keys, so that ties are broken by what is released."""
+        """The requested order, then the keys, so that only released values break ties."""
         order: list[exp.Expr] = []
         clause = self.select.args.get("order")
         for entry in clause.expressions if clause is not None else ():

@@ -137,7 +137,7 @@ def _grouping(
 
 
 def _key_sets(node: exp.Expr, position: Callable[[exp.Expr], int]) -> list[frozenset[int]]:
-    """The sets of keys that one element of GROUP BY stands for."""
+    """The sets of keys that one element of GROUP BY means."""
 
     def together(entry: exp.Expr) -> frozenset[int]:
         members = entry.expressions if isinstance(entry, exp.Tuple) else [entry]

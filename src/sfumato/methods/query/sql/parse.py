@@ -293,7 +293,7 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
 
 
 def _find_reserved_word(sql: str, dialect: Dialect, error: SqlglotError) -> Token | None:
-    """The word of SQL near a fault that stands where a name would, if as a name it is none."""
+    """A reserved word near a fault that would be no fault as a quoted name; else None."""
     if not getattr(error, "errors", None):
         return None
     tokens = dialect.tokenize(sql)

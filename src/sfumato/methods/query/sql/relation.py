@@ -136,7 +136,7 @@ AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands anywhere in a node, subqueries apart."""
+    """Whether a node contains an aggregate outside of its subqueries."""
     aggregates = node.find_all(*AGGREGATES)
     return any(aggregate.parent_select is node.parent_select for aggregate in aggregates)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXPANSIONS = 64
 
 Expansion = tuple[exp.Select, int]
-"""What a name stands for, and how many uses of names it is made of."""
+"""The SELECT behind a name of WITH, and the number of names used in it."""
 
 
 def inline_ctes(select: exp.Select) -> exp.Select:
@@ -274,7 +274,7 @@ def scalars_to_join(select: exp.Select) -> None:
 
 @dataclass
 class _Correlated:
-    """A subquery freed of its outer columns: what it compares, inside and outside."""
+    """A decorrelated subquery, with the pairs of inner and outer expressions that it compares."""
 
     select: exp.Select
     keys: list[tuple[exp.Expr, exp.Expr]]

@@ -193,7 +193,7 @@ def select_outputs(select: exp.Select, scope: RowScope) -> dict[str, Typed]:
 
 
 def _add_star(values: dict[str, Typed], star: exp.Expr, scope: RowScope) -> None:
-    """Every column of every table, or of the one that is named."""
+    """All columns of all tables, or of the named one."""
     qualifier = star.args.get("table")
     for alias, relation in scope.relations:
         if qualifier is not None and same_name(qualifier, [alias]) is None:

@@ -141,7 +141,7 @@ _READ = 4
 
 @dataclass(frozen=True)
 class Cap:
-    """At most so many rows of a person, never fewer than `least`; beside long texts fewer."""
+    """A cap on the rows of a person: lower beside long texts, never below `declared`."""
 
     rows: int
     declared: int
@@ -149,7 +149,7 @@ class Cap:
 
 
 def cap_rows(planner: SelectPlanner, relation: Relation, cap: int) -> Relation:
-    """A relation of which everybody keeps at most so many rows, once the plan is written out.
+    """A relation with at most `cap` rows of each person, once the plan is written out.
 
     Which of its columns are used is known only then; rows that are equal in these are the same.
     """
@@ -195,7 +195,7 @@ def _capped_rows(planner: SelectPlanner, rows: exp.Select, used: set[str], most:
 
 
 def insert_hash(source: exp.Query, keyed: Keyed) -> exp.Query:
-    """A source in which the hash stands where its plan marked it."""
+    """A source with the hash inserted where its plan marked it."""
     hashed = source.copy()
     for mark in list(hashed.find_all(exp.Anonymous)):
         if mark.this == _MARK:
