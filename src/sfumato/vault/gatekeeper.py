@@ -36,7 +36,7 @@ from sfumato.privacy.ledger.single_flight import Flights
 from sfumato.release.codec import from_bytes, to_bytes
 from sfumato.vault.accounts import remaining_budget
 from sfumato.vault.answer import Answer
-from sfumato.vault.limits import HeavyWork, VaultLimits, allowed_seconds, within, work_of
+from sfumato.vault.limits import HeavyWork, VaultLimits, allowed_seconds, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +144,9 @@ class Gatekeeper:
     def room(self, prepared: Plan, asker: Asker) -> AbstractContextManager[None]:
         """Room for an answer among heavy work; a second one, within the first, is the same."""
         seconds = allowed_seconds(self.deadline_seconds, prepared.name)
-        return self.heavy.room(work_of(prepared), asker, seconds)
+        size = prepared.answer_size
+        # A method whose size is not known does not wait.
+        return self.heavy.room(0 if size is None else size.work, asker, seconds)
 
     def check_all(self, methods: Sequence[Plan], asker: Asker) -> list[Charged]:
         """List the charges of several methods whose answers are not stored yet.

@@ -104,12 +104,6 @@ class VaultLimits:
         return self.of.get(asker.principal, self.usual)
 
 
-def work_of(prepared: Plan) -> int:
-    """The weight of a method among heavy work, in bytes; 0 where it is not known."""
-    size = prepared.answer_size
-    return 0 if size is None else size.work
-
-
 def _mebibytes(size: int) -> str:
     return f"{-(-size // MEBIBYTE):,}"
 

@@ -195,14 +195,9 @@ MOST_CANDIDATES = 8
 _ASKED = "releases"
 
 
-def check_candidates(vault: Vault, job: Job) -> None:
-    """Refuse releases that cannot be compared, before the job is stored."""
-    _candidates(vault, job)
-
-
 def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
     """Measure privacy and utility of releases against the original rows; write the report."""
-    candidates = _candidates(vault, job)
+    candidates = named_candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     # Original rows without noise: what comes of it is for the owner and goes into no release.
@@ -228,8 +223,8 @@ def read_comparison(vault: Path, job: str, name: str) -> str | None:
     return file.read_text(encoding="utf-8") if file.exists() else None
 
 
-def _candidates(vault: Vault, job: Job) -> dict[str, LocalRelease]:
-    """The named releases, each under a title of family, options and the start of its id."""
+def named_candidates(vault: Vault, job: Job) -> dict[str, LocalRelease]:
+    """The named releases, each under a title; refused if they cannot be compared."""
     asked = {name: value for name, value in job.asked.items() if name != _ASKED}
     if asked:
         raise ParameterError(

@@ -420,9 +420,9 @@ class Jobs(Shown):
                 check_request_options(self._vault, job)
             else:
                 # Only here and in `_run`: most processes that run jobs need no attacks loaded.
-                from sfumato.vault.release_attacks import check_candidates
+                from sfumato.vault.release_attacks import named_candidates
 
-                check_candidates(self._vault, job)
+                named_candidates(self._vault, job)
             return job, None
         shape = family_named(job.family).shape
         # Without permission nothing is planned: refusals of a plan tell what is declared.
