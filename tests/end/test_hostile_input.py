@@ -148,4 +148,4 @@ def test_stored_answers_that_cannot_be_read_have_their_code(stored: bytes) -> No
 @pytest.mark.parametrize("hint", [DEEP, "[1]", "\x00", '{"owner": 1}'])
 def test_hints_that_cannot_be_read_are_no_hints(hint: str, tmp_path: Path) -> None:
     (tmp_path / "body.json").write_text(hint)
-    assert AnswerIndex(tmp_path).find("body") == []
+    assert AnswerIndex(tmp_path).requests_of("body") == []

@@ -24,7 +24,7 @@ from sfumato.privacy.accounting.purchase import event_of
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
-from sfumato.vault.datastore import HERE, DataStore, Location
+from sfumato.vault.datastore import IN_PROCESS, DataStore, Location
 from sfumato.vault.gatekeeper import Gatekeeper
 from sfumato.vault.private import Private
 from sfumato.vault.session import Asker, Session
@@ -101,7 +101,7 @@ def protected(
             ledger.attach(schema.table, account=first)
             held = stack.enter_context(closing(opener(tables[schema.table], schema)))
             catalogue[schema.table] = PrivateRows(schema, schema.unit, first)
-            places[schema.table] = Location(HERE, partial(_same, held), schema.unit)
+            places[schema.table] = Location(IN_PROCESS, partial(_same, held), schema.unit)
         session = Session(
             catalogue, DataStore(places), Gatekeeper(ledger, AnswerIndex()), Fraction(50)
         )
