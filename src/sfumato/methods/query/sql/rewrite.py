@@ -1,9 +1,9 @@
-"""Rewriting a question into fewer forms before it is planned: one rule after the other.
+"""Rewrite a query into fewer forms before it is planned: one rule after the other.
 
-A rule sees one SELECT whose subqueries are rewritten already, changes it in place and keeps its
-meaning. Common table expressions go first, so that no rule needs to know of them. Subqueries in
-conditions and expressions become joins, which say plainly whose rows they pair; a column of a
-subquery is one of the outer SELECT when it is qualified by a name that its FROM does not have.
+A rule gets one SELECT whose subqueries are already rewritten, changes it in place and keeps its
+meaning. Common table expressions are inlined first, so no rule needs to know them. Subqueries in
+conditions and expressions become joins, which show whose rows are paired. A column of a subquery
+belongs to the outer SELECT if it is qualified by a name that its own FROM does not have.
 Decision `one-source-query`.
 """
 
@@ -21,6 +21,7 @@ from sfumato.methods.query.sql.relation import has_aggregate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+# Names of WITH that use each other double the query at each step: 30 lines could fill the memory.
 EXPANSIONS = 64
 
 Expansion = tuple[exp.Select, int]
@@ -45,6 +46,7 @@ def _inline(select: exp.Select, outer: Mapping[str, Expansion]) -> int:
                 f"Cannot use WITH RECURSIVE in {quote_sql(select)}. Write it out.",
             )
         for entry in clause.expressions:
+            # With the names before it only, as in SQL: an entry cannot use itself or a later one.
             names[entry.alias.casefold()] = _expand_entry(entry, names)
         select.set("with_", None)
     for node in _tables_and_selects(select):
@@ -206,6 +208,7 @@ def membership_to_join(select: exp.Select) -> None:
             )
         alias = _next_alias(select)
         inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "member")])
+        # Grouped, so that a row matches once however often the subquery contains the value.
         members = exp.select("member").from_(inner.subquery("members")).group_by("member")
         match = exp.EQ(this=condition.this.copy(), expression=_column(alias, "member"))
         _join(select, members, alias, [match], side=None)

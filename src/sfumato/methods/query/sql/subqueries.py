@@ -205,6 +205,8 @@ def _exact_sum(value: Typed) -> tuple[exp.Expr, Fraction]:
         tree = nearest_step(value, step)
     total = exp.Sum(this=exp.cast(tree, "DECIMAL(19, 0)"))
     case = exp.case()
+    # Clipped inside the decimal, before the cast: an overflow would be an error that depends on
+    # rows.
     for compare, end in ((exp.LT, -_SUM_LIMIT), (exp.GT, _SUM_LIMIT)):
         case = case.when(compare(this=total.copy(), expression=literal(end)), literal(end))
     return exp.cast(case.else_(total), exp.DType.BIGINT), step

@@ -76,6 +76,8 @@ def declared_table(name: str, declared: PrivateRows | PublicRows, alias: str) ->
             columns,
             Owner(declared.unit, declared.population),
             columns[person].tree if person is not None else None,
+            # Declared bounds hold only after sampling, which follows the joins: until then any
+            # number of rows.
             rows_per_person=None if person is not None else 1,
             private=frozenset({name}),
         )
@@ -114,6 +116,7 @@ def _person_value(declared: Column, alias: str) -> Typed:
     """The person column, unchanged: clamping would merge two people into one."""
     dated = declared.kind is Kind.DATE
     low, high = (Fraction(FIRST_DAY), Fraction(LAST_DAY)) if dated else (None, None)
+    # Not nullable by declaration: rows without a person are left out before anything is counted.
     return Typed(_raw(declared, alias), declared.kind, False, low, high, unit=True)
 
 
