@@ -181,19 +181,18 @@ class Logins(Shown):
     def accept(self, secret: str, password_hash: str) -> str | None:
         """Accept an invitation: set the password, and end the secret; return the principal.
 
-        None if the secret is not valid. Lookup and deletion are one transaction: two requests with
-        one secret cannot both set a password.
+        None if the secret is not valid. Two requests with one secret cannot both set a password.
         """
         good = _invitations.c.secret == _hash(secret), _invitations.c.until > self._clock()
         with self._store.writing() as connection:
-            name = connection.scalar(select(_invitations.c.principal).where(*good))
-            # Once: whoever finds the link later, in a mailbox or a log, sets no password.
+            # The deletion decides, not a look before it: of two requests at once the second one
+            # waits for the first in PostgreSQL, and then deletes nothing. So whoever has found the
+            # link, in a mailbox or a log, sets no second password.
+            accepted = delete(_invitations).where(*good).returning(_invitations.c.principal)
+            name: str | None = connection.execute(accepted).scalar()
             if name is not None:
                 connection.execute(delete(_invitations).where(_invitations.c.principal == name))
-                connection.execute(delete(_passwords).where(_passwords.c.principal == name))
-                row = {"principal": name, "hash": password_hash}
-                connection.execute(insert(_passwords).values(row))
-                _forget_browsers(connection, name)
+                self._set_password(connection, name, password_hash)
         return name
 
     def hash_of(self, principal: str) -> str | None:
@@ -215,10 +214,18 @@ class Logins(Shown):
     def change(self, principal: str, password_hash: str) -> None:
         """Change a password; all sessions of the principal end."""
         with self._store.writing() as connection:
-            connection.execute(delete(_passwords).where(_passwords.c.principal == principal))
-            row = {"principal": principal, "hash": password_hash}
-            connection.execute(insert(_passwords).values(row))
-            _forget_browsers(connection, principal)
+            self._set_password(connection, principal, password_hash)
+
+    def _set_password(self, connection: Connection, principal: str, password_hash: str) -> None:
+        """Replace a password; end all sessions and forget all devices of the principal."""
+        # Two changes at once would both insert a row, and one would fail on the other's.
+        self._store.lock(connection, f"password {principal}")
+        connection.execute(delete(_passwords).where(_passwords.c.principal == principal))
+        row = {"principal": principal, "hash": password_hash}
+        connection.execute(insert(_passwords).values(row))
+        # Whoever changes a password may do so because somebody else knew it.
+        for table in (_sessions, _devices):
+            connection.execute(delete(table).where(table.c.principal == principal))
 
     def may_try(self, account: str, guesser: Guesser, limits: TryLimits = TRY_LIMITS) -> bool:
         """Count a try to sign in under a name; False if there were too many.
@@ -336,13 +343,6 @@ def invitation_path(secret: str) -> str:
     return f"/console/invitation/{secret}"
 
 
-def _forget_browsers(connection: Connection, principal: str) -> None:
-    """End all sessions of a principal whose password is new, and forget the known devices."""
-    # Whoever changes a password may do so because somebody else knew it.
-    for table in (_sessions, _devices):
-        connection.execute(delete(table).where(table.c.principal == principal))
-
-
 def _hash(text: str) -> str:
     # Fast and without salt, which is right for secrets of 32 random bytes; passwords are hashed
     # elsewhere. A form may send half a surrogate pair, which is hashed like any text rather than
@@ -405,7 +405,8 @@ class History(Shown):
         }
         with self._store.writing() as connection:
             # A form that was sent twice, by a reload or a double click, is one line of the
-            # history.
+            # history. Without the lock both would look before either has added its line.
+            self._store.lock(connection, f"questions {principal}")
             held = connection.execute(_of(principal, request)).first()
             if held is not None and json.loads(held.asked) == asked:
                 return request

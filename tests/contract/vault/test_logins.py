@@ -6,6 +6,7 @@ import stat
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Barrier
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -76,6 +77,22 @@ def test_an_invitation_is_taken_up_once_at_whichever_server(
     monkeypatch.setattr(other, "_clock", lambda: now + INVITED_SECONDS + 1)
     assert other.invited(late) is None
     assert other.accept(late, "third") is None
+
+
+def test_an_invitation_is_taken_up_once_by_requests_at_the_same_moment(
+    servers: tuple[Vault, Vault],
+) -> None:
+    """Whoever has stolen the link and is a moment later must not set a second password."""
+    logins = [vault.logins for vault in servers] * 3
+    with ThreadPoolExecutor(len(logins)) as pool:
+        for _ in range(10):
+            secret, together = logins[0].invite("ann"), Barrier(len(logins))
+
+            def accept(number: int, secret: str = secret, together: Barrier = together) -> bool:
+                together.wait()
+                return logins[number].accept(secret, f"password {number}") is not None
+
+            assert sum(pool.map(accept, range(len(logins)))) == 1
 
 
 def test_a_session_is_known_to_all_servers_until_it_is_over(servers: tuple[Vault, Vault]) -> None:
@@ -186,6 +203,22 @@ def test_a_question_is_kept_once_with_its_answer(servers: tuple[Vault, Vault]) -
     assert again.table == answer.table
     assert again.remaining == answer.remaining
     assert other.history.get("bob", "r") is None
+
+
+def test_a_form_that_is_sent_twice_at_once_is_one_question(servers: tuple[Vault, Vault]) -> None:
+    asked = {"sql": "SELECT COUNT(*) AS n FROM people", "epsilon": "0.5"}
+    answer = servers[0].query(asked["sql"], epsilon=0.5, principal="ann", request_id="r")
+    histories = [vault.history for vault in servers] * 3
+    with ThreadPoolExecutor(len(histories)) as pool:
+        for turn in range(10):
+            together = Barrier(len(histories))
+
+            def add(number: int, turn: int = turn, together: Barrier = together) -> str:
+                together.wait()
+                return histories[number].add("ann", f"r{turn}", asked, answer, ["people"])
+
+            assert set(pool.map(add, range(len(histories)))) == {f"r{turn}"}
+    assert len(histories[0].list("ann")) == 10
 
 
 def test_nothing_that_lets_somebody_in_lies_in_the_file(tmp_path: Path) -> None:
