@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from threading import Barrier
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -17,6 +19,7 @@ from tests.fixtures.ledgers import code_of
 from sfumato.errors import EngineError, LedgerError, PolicyError
 from sfumato.privacy.ledger.sql.sqlite import sqlite_engine
 from sfumato.vault.config import Config
+from sfumato.vault.jobs import store as jobs
 from sfumato.vault.jobs.job import ANSWERING, MOST_ATTEMPTS, Job, JobState
 from sfumato.vault.jobs.store import MOST_WAITING, JobStore
 
@@ -218,6 +221,27 @@ def test_nobody_has_more_than_so_many_unfinished(store: JobStore) -> None:
     store.add(job("of another", principal="bob"))
     store.cancel("0", None)
     store.add(job("more"))
+
+
+def test_the_limit_holds_for_jobs_that_come_at_the_same_moment(
+    opening: Callable[[], JobStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_WAITING", 3)
+    stores, together = [opening() for _ in range(8)], Barrier(8)
+
+    def add(number: int) -> bool:
+        together.wait()
+        try:
+            stores[number].add(job(f"{number}"))
+        except PolicyError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        added = sum(pool.map(add, range(8)))
+    for opened in stores:
+        opened.close()
+    assert added == 3
 
 
 def test_servers_that_look_at_once_never_take_the_same_job(

@@ -122,9 +122,10 @@ class JobStore:
         for _ in range(2):  # another server may add the same at this moment
             try:
                 with self._tables.writing() as connection:
+                    # Without the lock many requests at once would all count before any has added
+                    # its job, and pass the limit together.
+                    self._tables.lock(connection, f"jobs {job.principal}")
                     row = connection.execute(select(_jobs).where(*same_request)).first()
-                    # Count and insert in one transaction; SQLite has one writer, PostgreSQL the
-                    # unique constraint.
                     if row is None:
                         self._check_room(connection, job.principal)
                         connection.execute(insert(_jobs).values(values))
