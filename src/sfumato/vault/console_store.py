@@ -168,6 +168,8 @@ class Logins(Shown):
             "until": self._clock() + INVITED_SECONDS,
         }
         with self._store.writing() as connection:
+            # Of two invitations at once neither would see and end the other.
+            self._store.lock(connection, f"password {name}")
             connection.execute(delete(_invitations).where(_invitations.c.principal == name))
             connection.execute(insert(_invitations).values(row))
         return secret

@@ -95,6 +95,20 @@ def test_an_invitation_is_taken_up_once_by_requests_at_the_same_moment(
             assert sum(pool.map(accept, range(len(logins)))) == 1
 
 
+def test_of_invitations_at_the_same_moment_one_stays_valid(servers: tuple[Vault, Vault]) -> None:
+    logins = [vault.logins for vault in servers] * 3
+    with ThreadPoolExecutor(len(logins)) as pool:
+        for _ in range(10):
+            together = Barrier(len(logins))
+
+            def invite(number: int, together: Barrier = together) -> str:
+                together.wait()
+                return logins[number].invite("ann")
+
+            secrets = list(pool.map(invite, range(len(logins))))
+            assert sum(logins[0].invited(secret) == "ann" for secret in secrets) == 1
+
+
 def test_a_session_is_known_to_all_servers_until_it_is_over(servers: tuple[Vault, Vault]) -> None:
     one, other = (vault.logins for vault in servers)
     session = one.begin("ann")
