@@ -1,4 +1,4 @@
-"""Averaging: one question in ever new wordings, until the mean removes the noise.
+"""Averaging: ask one question in many wordings, and take the mean to remove the noise.
 
 *Attacker*: asks for the rows that fit the victim's description. Equal questions get the stored
 answer, so every question is worded differently. A price per question would let the noise average
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.attack.games import Victim
 
 NAME = "averaging"
+# The mean of ten answers has a third of the noise of one.
 TIMES = 10
 
 
@@ -32,7 +33,9 @@ def run(case: Case) -> Finding:
 
 
 def _script(victim: Victim) -> list[GameQuestion]:
-    """Words that hold of everybody make the question another one."""
+    """Return the same question in other words: each has another condition that is always true."""
+    # The number of the wording never equals TIMES, so the condition changes the text and no row.
+    # The weights 1 / TIMES make the sum of the answers their mean.
     return [
         GameQuestion(
             exp.and_(exp.paren(victim.described.copy()), exp.convert(time).neq(TIMES)),

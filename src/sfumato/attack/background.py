@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(case: Case) -> Finding:
-    """Look for classes with one value left."""
+    """Find classes in which one value is left after `exclude` others are ruled out."""
     sure, exclude = case.options.sure, case.options.exclude
     return believed(
         case,

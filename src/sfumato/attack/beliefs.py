@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     Hit = Callable[[ClassValues], BoolArray]
     """Which cells of classes and values hold people who are hit."""
 
+# Twenty dealings keep the baseline cheap and give its spread within about a sixth.
 _DEALS = 20
+# Rows that stand for a class with more rows when chance is estimated.
 _LARGE = 500
 _STUDENT_FACTOR = 2.145 / 1.96
-"""Twenty dealings tell their spread roughly: Student's quantile, and the error of their mean."""
+"""With 20 dealings the spread is itself uncertain: Student's quantile instead of the normal one."""
 
 
 def dealt(values: ClassValues, number: int) -> ClassValues:
-    """The same values dealt out to the same classes at random."""
+    """Deal the same values out to the same classes at random."""
     owners = np.repeat(values.owners, values.counts)
     drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
     return _united(owners, drawn, values)
@@ -54,10 +56,10 @@ def _united(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValu
 
 
 def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
-    """How many people would be hit if values had nothing to do with classes.
+    """Return the share of people who would be hit if values had nothing to do with classes.
 
-    A class is hit as a whole, so that its people are no independent trials: the interval is as wide
-    as the dealings differ. Of more than the `most` people, each dealing is to some classes.
+    The interval covers the differences between dealings. If more than `most` people are in the
+    release, each dealing fills a sample of the classes.
     """
     people = values.hit(np.ones(len(values.counts), dtype=bool))
     if most is None or values.rows <= most or values.people is not None:
@@ -71,14 +73,14 @@ def by_chance(values: ClassValues, hit: Hit, most: int | None = None) -> Rate:
 
 
 def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float:
-    """How many would be hit, as classes at random tell, to which so many values are dealt.
+    """Estimate how many people chance would hit, from a sample of classes with `most` rows.
 
-    Values are drawn from all that there are, as often as people have them. Of a large class some
-    rows stand for all: what is as rare in these is rarer still in more.
+    Values are drawn with replacement, as often as people have them.
     """
     sizes = values.sizes
     tried_classes = below(len(sizes), most, number)
-    # 500 rows of a large class represent it: a value as rare in these is rarer still in more rows.
+    # _LARGE rows represent a larger class. A class gets harder to hit by chance as it grows, so the
+    # estimate of the baseline can only be too high.
     tried = np.minimum(sizes[tried_classes], _LARGE)
     tried_classes = tried_classes[np.cumsum(tried) <= most]
     tried = tried[: len(tried_classes)]
@@ -91,6 +93,7 @@ def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float
         np.bincount(dealt_values.owners[cells], dealt_values.counts[cells], len(tried_classes))
         / tried
     )
+    # The mean over sampled classes, times the number of classes: an estimate of the total.
     return float((shares * sizes[tried_classes]).mean()) * len(sizes)
 
 
@@ -104,10 +107,12 @@ def believed(
     reference: str,
     columns: list[Column] | None = None,
 ) -> Finding:
-    """Run an attack of the family on every sensitive column, and tell of the worst.
+    """Run an attack of the family on every sensitive column, and report the worst one.
 
-    `hit` says for a column and its values how people are hit; it is asked of dealings too.
+    `hit` returns for a column and its values the rule that finds people who are hit. The same rule
+    is applied to the random dealings.
     """
+    # The classes of an anatomy are its groups, which have neither quasi-identifiers nor people.
     quasi = [] if case.release.buckets is not None else needed_quasi(case, attack)
     held = case.release.table
     person = [] if case.release.buckets is not None else person_in(case, held)
@@ -149,7 +154,7 @@ def believed(
 
 
 def examples(values: ClassValues, column: Column, cells: IntArray) -> list[dict[str, Any]]:
-    """Some classes that hit people, by their labels, for the owner."""
+    """Return the labels of the largest classes in which people are hit, for the owner."""
     largest = cells[np.argsort(-values.counts[cells], kind="stable")][:MOST_EXAMPLES]
     labels = values.labels(largest)
     return [

@@ -1,9 +1,9 @@
 """The input of an attack: open tables, schema and options, and the columns that it needs.
 
 Tables stay in their engines. Attacks count combinations of values there and compute on the counts.
-Ratings, paths, logs and graphs are plain tables. A column plays a role in them (person, item, time)
-because its owner says so (`columns`), because it has that name, or because the form of the schema
-says so. The person is otherwise the column of the schema's privacy unit.
+Ratings, trajectories, logs and graphs are plain tables. A column has a role in them (person, item,
+time) by the owner's option `columns`, by its name, or by the form of the schema. The person is
+otherwise the column of the schema's privacy unit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cannot_run(attack: str, reason: str) -> ParameterError:
 
 
 def reason_of(error: CallerError) -> str:
-    """Why an attack did not run, without its name."""
+    """Return the reason why an attack did not run, without its name."""
     return error.sentence.partition(" cannot run here: ")[2] or error.sentence
 
 
@@ -57,16 +57,16 @@ class HeldTable:
     columns: tuple[Column, ...]
     _cached: dict[tuple[str, ...], Frequencies] = field(default_factory=dict, repr=False)
     joint: Frequencies | None = None
-    """All its columns counted together, where that is held already."""
+    """The counts of all its columns together, if they are already in memory."""
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The columns that it has."""
+        """The names of its columns."""
         return frozenset(column.name for column in self.columns)
 
     @cached_property
     def empty(self) -> bool:
-        """Whether it has no rows at all."""
+        """Whether it has no rows."""
         if self.joint is not None:
             return not self.joint.total
         return not self.engine.run(exp.select("1").from_(self.table).limit(1)).num_rows
@@ -83,11 +83,12 @@ class HeldTable:
 
 @dataclass(frozen=True, eq=False)
 class HeldRelease:
-    """A released table, and how its rows are to be read.
+    """A released table, and the meaning of its rows.
 
-    `buckets` has the sensitive values by group in an anatomy. `provenance` is what the side-car
-    says of the method. Rows are people's (perhaps generalized), nobody's in a synthetic table, or
-    counts: then `table` is the counted original, and `published` has the counts.
+    `buckets` has the sensitive values by group of an anatomy. `provenance` has the parameters of
+    the method from the side-car. `rows_are` says whether rows belong to people (perhaps
+    generalized), to nobody (a synthetic table), or are counts: then `table` is the counted
+    original, and `published` has the counts.
     """
 
     table: HeldTable
@@ -96,24 +97,24 @@ class HeldRelease:
     rows_are: RowsAre = "people's"
     published: Sequence[PublishedTable] = ()
     promised: tuple[float, float] | None = None
-    """The epsilon and delta of its promise, where it has one."""
+    """The epsilon and delta of its guarantee, if it has one."""
 
 
 class Door(Protocol):
-    """Puts a throw-away table under a budget, and lets it be asked as any analyst asks."""
+    """Protects a throw-away table with a budget, and opens it for queries as for any analyst."""
 
     def __call__(self, rows: pa.Table, schema: Schema, epsilon: Fraction) -> Asking:
-        """Open it; what it gives is asked a question in SQL, at a price."""
+        """Open the table; the result takes an SQL query and its epsilon."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A release, what the attacker has beside it, and what only the score is made from.
+    """A release, the other tables of the attacker, and the tables that only the score uses.
 
-    `known` is the attacker's list of people, `other` a second release of some of them; `original`
-    is the table that the release was made from, `other_original` that of the other one, and
-    `control` people like those who are not in it.
+    The attacker has `known`, a list of people, and `other`, a second release of some of them. The
+    score uses `original`, the table that the release was made from, `other_original`, that of the
+    second release, and `control`, similar people who are not in the original.
     """
 
     schema: Schema
@@ -128,12 +129,12 @@ class Case:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether released rows are synthetic, by the side-car or by the owner's word."""
+        """Whether released rows are synthetic, by the side-car or by the owner's option."""
         return self.release.rows_are == "nobody's"
 
     @cached_property
     def unmatched_share(self) -> float:
-        """The share of released rows that fit nobody in the original, where that is given."""
+        """The share of released rows that fit nobody in the original; 0 without an original."""
         from sfumato.attack.link import unmatched_share
 
         return unmatched_share(self)
@@ -157,7 +158,7 @@ class Case:
         return None
 
     def quasi(self, *tables: HeldTable) -> list[Column]:
-        """The quasi-identifiers that the release and all these tables have."""
+        """Return the quasi-identifiers that the release and all these tables have."""
         return [
             column
             for column in self.schema.by_role(Role.QUASI)
@@ -166,7 +167,7 @@ class Case:
 
     @property
     def sensitive(self) -> list[Column]:
-        """The sensitive columns that the release has, or the one that was asked for."""
+        """The sensitive columns that the release has, or the one that the options name."""
         held = self.release.buckets or self.release.table
         asked = self.options.sensitive
         declared = [c for c in self.schema.by_role(Role.SENSITIVE) if c.name in held.names]

@@ -1,4 +1,4 @@
-"""A release as an attacker reads it: classes of equal rows, and the values that their labels cover.
+"""Read a release as an attacker does: classes of equal rows, and the values that labels cover.
 
 Labels are values, ranges, sets or names of a hierarchy. Each covers leaves of its column, and a
 class is the box of the leaves that its labels cover. The classes of an anatomy are its groups.
@@ -35,25 +35,28 @@ class BoxColumn:
     column: Column
     covers: Covers
     labels: IntArray
-    """The place of each class's label among those covered."""
+    """The index of each class's label in `covers`."""
 
     @property
     def taxonomy(self) -> Taxonomy:
-        """The leaves."""
+        """The leaves of the column, and its hierarchy."""
         return self.covers.taxonomy
 
     def over_leaves(self, numbers: FloatArray) -> FloatArray:
-        """Give all leaves of each label its number, or its row of numbers, and add them up."""
+        """Give each leaf the sum of the numbers of all labels that cover it."""
         covers = self.covers
         runs = np.repeat(numbers, np.diff(covers.starts, append=len(covers.first)), axis=0)
+        # Prefix sums: a label adds its number where a run begins and takes it away behind its
+        # end.
         edges = np.zeros((len(self.taxonomy.leaves) + 1, *runs.shape[1:]))
         np.add.at(edges, covers.first, runs)
         np.subtract.at(edges, covers.last + 1, runs)
+        # Rounding can leave a sum of differences just below 0.
         added: FloatArray = np.cumsum(edges, axis=0)[:-1].clip(min=0)
         return added
 
     def locate(self, table: Frequencies) -> IntArray:
-        """The leaf of each combination of a table; -1 where the release can have none such."""
+        """Return the leaf of each combination of a table; -1 if no label covers its value."""
         axis, codes = (
             table.axis(self.column.name),
             table.codes[_axis_index(table, self.column.name)],
@@ -80,7 +83,7 @@ class Boxes:
         return int(self.sizes.sum())
 
     def locate(self, table: Frequencies) -> list[IntArray]:
-        """Where the combinations of a table lie, column by column."""
+        """Return the leaf of each combination of a table in every column."""
         return [column.locate(table) for column in self.columns]
 
 
@@ -95,10 +98,10 @@ class ClassValues:
     described: Frequencies | None = None
     by: tuple[str, ...] = ()
     people: IntArray | None = None
-    """Whose each row is, in the order of the cells; None where each row is a person."""
+    """The person of each row, in the order of the cells; None if each row is a person."""
 
     def labels(self, cells: IntArray) -> list[dict[str, Any]]:
-        """What the rows of some cells look like, for people."""
+        """Return the labels of the classes of some cells, for people to read."""
         if self.described is None:
             return [{} for _ in cells]
         shown = {
@@ -135,7 +138,7 @@ class ClassValues:
 def boxes(
     release: HeldRelease, columns: Sequence[Column], extra: Iterable[Frequencies] = ()
 ) -> Boxes:
-    """Read the classes of a release by some columns; values of `extra` tables become leaves too."""
+    """Read the classes of a release by some columns; values of `extra` tables become leaves."""
     table = release.table.counted([column.name for column in columns])
     return boxes_of(table, columns, extra)
 
@@ -154,6 +157,8 @@ def boxes_together(
     """Read several tables as classes that are boxes over the same leaves."""
     known, box_columns = list(extra), []
     for column in columns:
+        # Values of people that no released row has need leaves of their own, or the label that
+        # covers them could not be found.
         values = [value for counted in known for value in _values(counted, column.name)]
         labels = tuple(tuple(_values(table, column.name)) for table in tables)
         covers = _read(column, labels, tuple(dict.fromkeys(values)))
@@ -175,9 +180,9 @@ def boxes_together(
 def class_values(
     release: HeldRelease, quasi: Sequence[Column], sensitive: Column, person: Sequence[str] = ()
 ) -> ClassValues:
-    """The classes of a release and their values, in the order of the classes' labels.
+    """Return the classes of a release and their values, in the order of the classes' labels.
 
-    A column of the release may say whose rows they are.
+    `person` names the column of the release that identifies the person of a row, if there is one.
     """
     people = None
     if release.buckets is not None:
@@ -200,7 +205,7 @@ def class_values(
 
 
 def _people(table: Frequencies, names: Sequence[str], person: str) -> IntArray:
-    """Whose each row is, where rows are in the order of their combinations of some columns."""
+    """Return the person of each row; rows are in the order of their combinations of `names`."""
     axes = [_axis_index(table, name) for name in names]
     key, _ = keys([table.codes[axis] for axis in axes], [table.sizes[axis] for axis in axes])
     order = np.argsort(key, kind="stable")
@@ -212,7 +217,7 @@ def _people(table: Frequencies, names: Sequence[str], person: str) -> IntArray:
 def _read(
     column: Column, labels: tuple[tuple[Any, ...], ...], values: tuple[Leaf, ...]
 ) -> list[Covers]:
-    """What the labels of some tables cover, over the same leaves."""
+    """Return what the labels of some tables cover, over the same leaves."""
     taxonomy = _grown(
         column, [label for labels_of_table in labels for label in labels_of_table], values
     )
@@ -220,15 +225,15 @@ def _read(
 
 
 def forget_labels() -> None:
-    """Empty the cache of labels: those of many values are large."""
+    """Empty the cache of labels, which is large for columns with many values."""
     _read.cache_clear()
 
 
 def _grown(column: Column, texts: Sequence[Any], values: Sequence[Leaf]) -> Taxonomy:
-    """The leaves that labels can stand for, and those that other tables have."""
+    """Return a taxonomy of the leaves that labels can cover and of the values of other tables."""
     grown = universe(column, [*texts, *values])
     if column.hierarchy is not None and column.hierarchy.declared is not None:
-        return grown  # no others can be
+        return grown  # a declared hierarchy lists every value that can occur
     lacking = [values[index] for index in np.flatnonzero(grown.positions(values) < 0).tolist()]
     return grow(column, [*grown.leaves, *lacking]) if lacking else grown
 

@@ -35,7 +35,7 @@ NAME = "composition"
 
 
 def run(case: Case) -> Finding:
-    """Intersect what two releases leave possible of each person."""
+    """Intersect the values that two releases leave possible for each person."""
     if case.other is None:
         raise cannot_run(
             NAME, f"it needs a second release. Give it with {option('other', metavar='RELEASE')}."
@@ -87,6 +87,7 @@ def _compose(
     weight = people.counts * in_both
     hit = in_both & (values_left == 1)
     tried = int(weight.sum())
+    # The baseline is the better single release, so that success measures the composition alone.
     single = max(float(weight[release == 1].sum()) for release in alone)
     pinned = float(weight[hit].sum())
     return Finding(
@@ -106,7 +107,7 @@ def _compose(
 
 
 def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray:
-    """The number of each row's value; the two releases number them alike, by `values`."""
+    """Number the value of each row; both releases share the numbers in `values`."""
     codes = table.codes[table.columns.index(name)]
     present, value_index = np.unique(codes, return_inverse=True)
     known = table.axis(name).decode(present).to_pylist()
@@ -117,7 +118,10 @@ def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray
 def _possible(
     table: Frequencies, quasi: Sequence[Column], people: Frequencies, numbers: IntArray, width: int
 ) -> IntArray:
-    """Pairs of a person and a value of a class that the person fits, as numbers, each once."""
+    """Return each pair of a person and a value of a class that the person fits once.
+
+    A pair is the number person * width + value.
+    """
     classes = boxes_of(table, quasi, [people])
     pairs = [
         np.unique(mine * width + numbers[theirs])

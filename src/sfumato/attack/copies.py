@@ -56,6 +56,8 @@ def run(case: Case) -> Finding:
         np.array([(often == kind).sum() for kind in kinds]),
     )
     rows, in_pairs = released.rows, float((often == 2).sum())
+    # The expected share of copies of unique rows is 2 * pairs / rows (Good and Turing). The
+    # number of pairs is about Poisson, so its standard deviation is the root of it.
     spread = 2 * in_pairs**0.5 / max(real.rows, 1)
     any_row = (
         f"{tally.exact:,} of {rows:,} released rows are copies of any row; of a fresh sample "
@@ -82,7 +84,7 @@ def run(case: Case) -> Finding:
 def _both(
     traits: Sequence[Trait], released: CodedRows, real: CodedRows
 ) -> tuple[IntArray, IntArray]:
-    """Of all different rows of two tables how often each of the tables has them."""
+    """Return how often each of two tables has each different row."""
     row_number, size = _row_numbers(traits, released, real)
     cut = len(released)
     both = [
@@ -102,7 +104,7 @@ def _row_numbers(traits: Sequence[Trait], *tables: CodedRows) -> tuple[IntArray,
 def _shown(
     traits: Sequence[Trait], released: CodedRows, real: CodedRows, chosen: IntArray
 ) -> list[dict[str, object]]:
-    """Some copies as they are, for the owner."""
+    """Return some copied rows as they are, for the owner."""
     row_number, _ = _row_numbers(traits, released, real)
     _, first = np.unique(row_number, return_index=True)
     codes = np.concatenate([released.codes, real.codes], axis=1)[:, first[chosen]]
@@ -118,7 +120,8 @@ def _shown(
 def _nearer(
     case: Case, traits: Sequence[Trait], released: CodedRows, real: CodedRows, strangers: CodedRows
 ) -> str:
-    """Whether released rows are nearer to people of the original than to others."""
+    """Describe how many released rows are nearer to people of the original than to others."""
+    # Equal sizes: the nearest row of a larger crowd is nearer by chance.
     size = min(len(real), len(strangers), case.options.guesses)
     drawn = released.codes[:, released.drawn(case.options.guesses, 1)]
     apart = []
@@ -128,6 +131,7 @@ def _nearer(
             traits, range(len(traits)), CodedRows(rows.codes[:, sampled], rows.counts[sampled])
         )
         apart.append(crowd.nearest(drawn).least)
+    # Ties count half, so that independent people give one half.
     nearer = (apart[0] < apart[1]).mean() + (apart[0] == apart[1]).mean() / 2
     return (
         f"{percent(float(nearer))} of {drawn.shape[1]:,} released rows are nearer to one of "

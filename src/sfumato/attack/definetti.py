@@ -1,4 +1,4 @@
-"""deFinetti: groups hide who has which value, but other columns of the same people betray it.
+"""deFinetti: groups hide which person has which value, but other columns reveal it.
 
 *Attacker*: has only an anatomy: rows with quasi-identifiers and a group, and the sensitive values
 of each group. A value and a trait that occur together in groups more often than by chance belong
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 NAME = "definetti"
+# Fixed numbers of rounds, without a test of convergence: the work is the same for every table.
 _ROUNDS = 25
 _SCALINGS = 8
 
@@ -80,10 +81,10 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
-    """Every row with every value of its group: what is shared out.
+    """Every row paired with every value of its group; EM shares values out among these pairs.
 
-    `row`, `value` and `group` say whose each pair is, `counts` how many rows of the group have the
-    value, and `weights` how many rows look alike.
+    `row`, `value` and `group` identify each pair. `counts` is the number of rows of the group that
+    have the value, and `weights` the number of rows that look alike.
     """
 
     row: IntArray
@@ -117,7 +118,7 @@ class Sharing:
         return cls(row, number[cell], groups[row], cell, counts, rows.counts, traits, values)
 
     def learn(self) -> FloatArray:
-        """How much of each row each value of its group is believed to have."""
+        """Return the believed share of each value of its group in each row."""
         weight = self.weights[self.row]
         size = np.bincount(self.row, self.counts)[self.row]
         shared = self.counts / size
@@ -126,7 +127,7 @@ class Sharing:
         return shared
 
     def _likelihood(self, people: FloatArray) -> FloatArray:
-        """How likely a row with each value would look as it does, by naive Bayes."""
+        """Return the likelihood of the traits of a row given each value, by naive Bayes."""
         width = len(self.values)
         having = np.bincount(self.value, people, width)
         logs = np.zeros(len(self.row))
@@ -143,7 +144,7 @@ class Sharing:
         return likely
 
     def _scaled(self, shared: FloatArray) -> FloatArray:
-        """Each row one value in all, each value as many rows of its group as there are."""
+        """Scale shares: each row sums to one value, each value to its number of rows."""
         weight = self.weights[self.row]
         # Sinkhorn scaling: rows and columns in turn; a few rounds are enough inside small groups.
         for _ in range(_SCALINGS):
@@ -154,9 +155,10 @@ class Sharing:
         return shared
 
     def best(self, belief: FloatArray) -> FloatArray:
-        """How many rows each pair is the guess of: the likeliest value, equals sharing it."""
+        """Return how many rows guess each pair: the likeliest value of a row; ties share it."""
         highest = np.full(len(self.weights), -np.inf)
         np.maximum.at(highest, self.row, belief)
+        # Beliefs that differ by rounding alone are ties.
         chosen = (belief >= highest[self.row] * (1 - 1e-12)).astype(np.float64)
         ties = np.bincount(self.row, chosen)
         guess: FloatArray = chosen / ties[self.row] * self.weights[self.row]
@@ -170,7 +172,7 @@ def _chances(
     original: HeldTable,
     sensitive: str,
 ) -> FloatArray:
-    """The chance that each value of its group is a row's: by the original, among rows like it."""
+    """Return the chance that a row has each value of its group, from equal rows of the original."""
     real = original.counted([*(column.name for column in quasi), sensitive])
     axis = real.columns.index(sensitive)
     present, number = np.unique(real.codes[axis], return_inverse=True)
@@ -193,6 +195,8 @@ def _chances(
     matches = key[order][place_of] == sought
     counts = np.where(matches, real.counts[inside][order][place_of], 0)
     totals = np.bincount(shares.value, shares.counts, width)
+    # Rows of the original that look alike may be in several groups: a value is spread over the
+    # groups that have it, in proportion to their rows with it.
     weight = counts * shares.counts / totals[shares.value]
     total = np.bincount(shares.row, weight)
     chance: FloatArray = weight / np.maximum(total[shares.row], 1e-300)

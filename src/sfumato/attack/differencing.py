@@ -24,7 +24,7 @@ NAME = "differencing"
 
 
 def run(case: Case) -> Finding:
-    """Ask about all, and about all but one."""
+    """Count all people, and all but the victim."""
     attacker = "asks how many people there are, and how many without the victim"
     return played(case, NAME, _script, attacker, "Denning 1982")
 

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 
 
 NAME = "downcoding"
+# Each label passes a Python loop, so their number bounds the time.
 _MOST = 20_000
-"""So many labels of classes are looked at, evenly spread over all of them."""
+"""Labels examined at most, evenly spread over all of them."""
 
 
 def run(case: Case) -> Finding:
-    """Say what lies under the labels of each class."""
+    """Guess the number of rows of each label below the labels of a class."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.release.buckets is not None:
         raise cannot_run(NAME, "an anatomy generalizes nothing.")
@@ -85,22 +86,25 @@ def run(case: Case) -> Finding:
 
 
 def _inside(released: Boxes, real: Frequencies) -> tuple[IntArray, IntArray]:
-    """The class of people who fit one that is whole, and which people these are."""
+    """Return the classes whose people are all known, and these people, pair by pair."""
     pairs = list(fitting(released.locate(real), released))
     people = np.concatenate([matched for matched, _ in pairs] or [np.zeros(0, dtype=np.int64)])
     owners = np.concatenate(
         [their_classes for _, their_classes in pairs] or [np.zeros(0, dtype=np.int64)]
     )
+    # Only if exactly as many people of the original fit a class as it has rows, the truth is
+    # known.
     is_complete = np.bincount(owners, real.counts[people], len(released)) == released.sizes
     return owners[is_complete[owners]], people[is_complete[owners]]
 
 
 def _common(column: BoxColumn, released: Boxes, listed: Frequencies | None) -> FloatArray:
-    """How common each leaf is: as on the list, or as the released labels have it, spread evenly."""
+    """Return how common each leaf is: on the list, else in the release, labels spread evenly."""
     leaves = len(column.taxonomy.leaves)
     if listed is not None:
         mine = column.locate(listed)
         inside = mine >= 0
+        # Half a count is added, so that a value missing from the list stays possible.
         return np.bincount(mine[inside], listed.counts[inside], leaves).astype(np.float64) + 0.5
     rows = np.bincount(column.labels, released.sizes, len(column.covers.starts))
     return column.over_leaves(rows / column.covers.leaves)
@@ -109,7 +113,7 @@ def _common(column: BoxColumn, released: Boxes, listed: Frequencies | None) -> F
 def _steps(
     column: BoxColumn, common: FloatArray, owners: IntArray, leaves: IntArray, counts: IntArray
 ) -> Iterator[tuple[int, FloatArray, IntArray]]:
-    """Classes with a label above the leaves: how common the labels below are, and their rows."""
+    """Yield classes with a label above the leaves: weights and true rows of the labels below."""
     taxonomy, covers = column.taxonomy, column.covers
     order = np.argsort(owners, kind="stable")
     owners, leaves, counts = owners[order], leaves[order], counts[order]
@@ -120,6 +124,7 @@ def _steps(
         start, end = int(starts[group]), int(ends[group])
         label = int(column.labels[owners[start]])
         low, high = int(covers.low[label]), int(covers.high[label])
+        # The lowest level at which both ends have the same label is the level of this label.
         level = int(np.argmax(taxonomy.codes[low] == taxonomy.codes[high]))
         finer = taxonomy.codes[low : high + 1, level - 1]
         first, below = np.unique(finer, return_inverse=True)
@@ -129,7 +134,7 @@ def _steps(
 
 
 def likeliest(weights: FloatArray, size: int) -> IntArray:
-    """The likeliest numbers of rows under each of some labels: the mode of a multinomial law."""
+    """Return the likeliest number of rows of each label: the mode of a multinomial law."""
     total = float(weights.sum())
     shares = weights / total if total else np.full(len(weights), 1 / len(weights))
     rows = np.floor(size * shares).astype(np.int64)
@@ -141,7 +146,11 @@ def likeliest(weights: FloatArray, size: int) -> IntArray:
 
 
 def refined(weights: FloatArray, size: int, least: int) -> IntArray:
-    """The likeliest numbers of which two or more are above 0 and not all of these reach `least`."""
+    """Return the likeliest numbers given that the label is minimal.
+
+    At least two labels below occur, and one of them has fewer than `least` rows: otherwise the
+    algorithm would have released the finer labels.
+    """
     plain = likeliest(weights, size)
     used = plain[plain > 0]
     if len(used) > 1 and used.min() < least:
@@ -149,6 +158,8 @@ def refined(weights: FloatArray, size: int, least: int) -> IntArray:
     candidates = []
     for number in range(len(weights)):
         other_weights = np.delete(weights, number)
+        # The likelihood is log-concave: of the allowed numbers 1 .. least - 1 the best for one
+        # label is the nearest to its number in the mode, so an end of the range.
         for rows in {1, min(least - 1, size - 1)}:
             if 0 < rows < min(least, size) or rows == 1:
                 other_rows = likeliest(other_weights, size - rows)
@@ -157,7 +168,7 @@ def refined(weights: FloatArray, size: int, least: int) -> IntArray:
 
 
 def _log_chance(weights: FloatArray, rows: IntArray) -> float:
-    """How likely numbers of rows are, but for what is the same of all."""
+    """Return the log likelihood of numbers of rows, without the constant log n!."""
     total = float(weights.sum()) or 1.0
     return sum(
         float(count) * log(max(weight / total, 1e-300)) - lgamma(count + 1)

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 
 ALPHA = 0.05
-"""Intervals fail this often, on both sides together."""
+"""The chance that an interval misses the true share, both sides together."""
 
 
+# Lentz's method divides by these terms; a tiny number in place of 0 leaves the result unchanged.
 _TINY = 1e-300
 
 
@@ -50,7 +51,7 @@ _ROUNDING = 1e-14
 
 
 def clopper_pearson(right: float, tried: int, alpha: float = ALPHA) -> tuple[float, float]:
-    """The interval of a share of `tried`; with nobody tried nothing is known."""
+    """Return the exact confidence interval of a share; [0, 1] if nobody was tried."""
     if tried == 0:
         return 0.0, 1.0
     # An expected number of hits lies between two whole numbers: cover the intervals of both.
@@ -61,7 +62,7 @@ def clopper_pearson(right: float, tried: int, alpha: float = ALPHA) -> tuple[flo
 
 
 def _quantile(chance: float, a: float, b: float) -> float:
-    """Where a beta distribution reaches a chance."""
+    """Return the quantile of a beta distribution at a given chance."""
     low, high, at = 0.0, 1.0, a / (a + b)
     for _ in range(_MOST_STEPS):
         # The bracket [low, high] always holds the quantile, so the loop ends even where a step
@@ -78,12 +79,12 @@ def _quantile(chance: float, a: float, b: float) -> float:
 
 
 def _log_kernel(x: float, a: float, b: float) -> float:
-    """The logarithm of x^a (1 - x)^b / B(a, b)."""
+    """Return the logarithm of x^a (1 - x)^b / B(a, b)."""
     return lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function I_x(a, b)."""
+    """Return the regularized incomplete beta function I_x(a, b)."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # where the fraction converges fast for the other side
@@ -92,6 +93,7 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
+    """Evaluate the continued fraction of the incomplete beta function (DLMF 8.17.22)."""
     c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _MOST_TERMS):
@@ -112,12 +114,12 @@ def _away(number: float) -> float:
 
 
 MOST_EXAMPLES = 5
-"""So many people are shown to the owner as examples."""
+"""Examples of victims that the owner sees at most."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share of people, between two ends that hold it in 95 of 100 cases, of so many `tried`."""
+    """A share of `tried` people, with its 95 % confidence interval from `low` to `high`."""
 
     value: float
     low: float
@@ -126,7 +128,7 @@ class Rate:
 
     @classmethod
     def share(cls, right: float, tried: float) -> Rate:
-        """So many right of so many; both may be expectations."""
+        """Return the share of `right` in `tried`; both may be expectations."""
         people = round(tried)
         right = min(max(right, 0.0), people)
         value = right / people if people else 0.0
@@ -134,21 +136,24 @@ class Rate:
 
     @classmethod
     def estimate(cls, value: float, deviation: float, tried: int) -> Rate:
-        """A figure that is no share of those tried, with its standard deviation."""
+        """Return a rate from an estimate and its standard deviation."""
         # 1.96 is the 97.5 % quantile of the normal curve: both tails together are 5 %.
         ends = value - 1.96 * deviation, value + 1.96 * deviation
         value, low, high = (min(max(share, 0.0), 1.0) for share in (value, *ends))
         return cls(value, low, high, tried)
 
     def widened(self, deviation: float) -> Rate:
-        """The same with ends no nearer than two standard deviations: people hang together."""
+        """Widen the interval to at least 1.96 standard deviations.
+
+        People of one class are hit together, so an interval for independent people is too narrow.
+        """
         low, high = self.value - 1.96 * deviation, self.value + 1.96 * deviation
         return Rate(
             self.value, max(min(self.low, low), 0.0), min(max(self.high, high), 1.0), self.tried
         )
 
     def minus(self, baseline: Rate) -> Rate:
-        """What is left of it without another, at least nothing (Newcombe 1998, method 10)."""
+        """Return the excess over a baseline, at least 0 (Newcombe 1998, method 10)."""
         value = self.value - baseline.value
         # Newcombe's square-and-add: distances to the ends add in quadrature for independent
         # shares.
@@ -158,7 +163,7 @@ class Rate:
         return Rate(value, low, high, self.tried)
 
     def beyond(self, reference: Rate) -> float:
-        """How far it lies above another, of all that could be."""
+        """Return the excess over a reference, as a share of the largest possible excess."""
         if reference.value >= 1:
             return 0.0
         return min(max((self.value - reference.value) / (1 - reference.value), 0.0), 1.0)
@@ -166,7 +171,7 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRates:
-    """What an attack gets of one column, of several that it was tried on."""
+    """The rates of an attack on one column, where it was run on several."""
 
     column: str
     success: Rate
@@ -175,24 +180,52 @@ class ColumnRates:
 
     @property
     def excess(self) -> float:
-        """How far the attacker is right beyond a guess."""
+        """The excess of the attacker over a guess."""
         return self.success.beyond(self.baseline)
 
     @property
     def risk(self) -> float:
-        """How far the attacker is right beyond what holds of others too, else beyond a guess."""
+        """The excess over the control group, or over a guess if there is no control group."""
         return self.excess if self.control is None else self.success.beyond(self.control)
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return the rates as plain data for JSON."""
         return {"column": self.column, **_rates_json(self), "tried": self.success.tried}
 
 
 @dataclass(frozen=True, repr=False)
 class Finding(Shown):
-    """One attack on one release. `meaning` says of what a share is told.
+    """The measured success of one attack on one release.
 
-    `victims` are people who are hit for certain. Examples and victims are real people.
+    Findings are computed from the original, and examples are real people: both are for the owner
+    only.
+
+    Attributes
+    ----------
+    attack, attacker, meaning, reference
+        The name of the attack, what the attacker has, what is counted as success, and where the
+        attack was published.
+    success, baseline, control
+        The share of right guesses of the attacker, of a guess without the release, and of the same
+        attacker on people who are not in the data (None without such people). Each has its 95 %
+        confidence interval.
+    bound
+        The largest success that the guarantee of the release allows; None without one.
+    victims
+        The number of people who are certainly hit.
+    examples, remarks
+        Some of the victims, and what a reader should know besides.
+    figures
+        What only this attack counts, such as the pairs of a join.
+    rows, seconds
+        The rows that were read, and the running time.
+    columns
+        The rates of each sensitive column, if the attack guesses these.
+
+    Example
+    -------
+    >>> finding = people.attack("link", known=voters)  # doctest: +SKIP
+    >>> finding.success.value, finding.interval, finding.risk  # doctest: +SKIP
     """
 
     attack: str
@@ -203,30 +236,27 @@ class Finding(Shown):
     reference: str
     control: Rate | None = None
     bound: float | None = None
-    """What no attacker can pass, where a guarantee says so."""
     victims: int = 0
     examples: Sequence[Mapping[str, Any]] = ()
     remarks: Sequence[str] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    """What an attack counts besides: of a join its pairs."""
     rows: int = 0
     seconds: float = 0.0
     columns: Sequence[ColumnRates] = ()
-    """The same of each sensitive column, where the attack is on these."""
 
     @property
     def excess(self) -> float:
-        """How far the attacker is right beyond a guess."""
+        """The excess of the attacker over a guess."""
         return self._headline.excess
 
     @property
     def risk(self) -> float:
-        """How far the attacker is right beyond what holds of others too, else beyond a guess."""
+        """The excess over the control group, or over a guess if there is no control group."""
         return self._headline.risk
 
     @property
     def by_column(self) -> Sequence[ColumnRates]:
-        """What the attacker gets of each column; one without a name where it is on no column."""
+        """The rates of each column; one entry without a name if the attack guesses no column."""
         return self.columns or (self._headline,)
 
     @property
@@ -237,21 +267,21 @@ class Finding(Shown):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The ends of the success."""
+        """The 95 % confidence interval of the success."""
         return self.success.low, self.success.high
 
     @property
     def passes_bound(self) -> bool:
-        """Whether the attacker is better than the guarantee allows, chance set aside."""
+        """Whether the attacker is better than the guarantee allows, beyond chance."""
         return self.bound is not None and self.success.low > self.bound
 
     @property
     def beats_baseline(self) -> bool:
-        """Whether the attacker is better than a guess, chance set aside."""
+        """Whether the attacker is better than a guess, beyond chance."""
         return self.success.low > self.baseline.high
 
     def json(self, *, examples: bool = True) -> dict[str, Any]:
-        """All of it, ready to be written; `examples` name people, and stay with the owner."""
+        """Return the finding as plain data for JSON; `examples` are people and for the owner."""
         return {
             "attack": self.attack,
             **_rates_json(self._headline),
@@ -269,7 +299,7 @@ class Finding(Shown):
         }
 
     def words(self) -> str:
-        """What was found, in a sentence."""
+        """Return the finding in one sentence."""
         success, baseline = self.success, self.baseline
         sentence = (
             f"{self.meaning}: {percent(success.value)} of {success.tried:,} "
@@ -282,7 +312,7 @@ class Finding(Shown):
 
     @property
     def right_more_often(self) -> str:
-        """In words the column of which the attacker is right most often, where it is another."""
+        """A sentence about the column with the highest success, if the headline is another."""
         most = max(self.by_column, key=lambda rates: rates.success.value)
         if most.success.value <= self.success.value:
             return ""
@@ -308,19 +338,30 @@ class Finding(Shown):
 
 @dataclass(frozen=True, repr=False)
 class Findings(Shown):
-    """What all attacks found; those that cannot run say why, because silence is not safety."""
+    """The findings of several attacks, and the reasons why others did not run.
+
+    An attack that did not run shows nothing, so it is never left out. Iterate over the findings, or
+    take one by its name: `findings["link"]`.
+
+    Attributes
+    ----------
+    findings
+        One finding for each attack that ran.
+    refusals
+        The reason for each attack that did not run. Parameters in it are written by
+        `errors.option`; `not_run` has the reasons as Python spells them.
+    """
 
     findings: tuple[Finding, ...]
     refusals: Mapping[str, str]
-    """Why an attack did not run. `errors.option` names the parameters, which each door spells."""
 
     @property
     def not_run(self) -> dict[str, str]:
-        """Why an attack did not run, with parameters as Python spells them."""
+        """The reason for each attack that did not run, with parameters as Python spells them."""
         return self.reasons(as_keyword)
 
     def reasons(self, spelling: Spelling) -> dict[str, str]:
-        """Why an attack did not run, with parameters as one door spells them."""
+        """Return the reasons with parameters as one door spells them."""
         return {attack: spell(reason, spelling) for attack, reason in self.refusals.items()}
 
     def __iter__(self) -> Any:
@@ -333,7 +374,7 @@ class Findings(Shown):
         return next(finding for finding in self.findings if finding.attack == name)
 
     def json(self, *, examples: bool = True, spelling: Spelling = as_field) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return all findings as plain data for JSON."""
         return {
             "findings": [finding.json(examples=examples) for finding in self.findings],
             "not_run": [
@@ -344,7 +385,7 @@ class Findings(Shown):
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Findings:
-        """Findings as `json` wrote them; ValueError where somebody edited that."""
+        """Read what `json` wrote; raise ValueError if it was damaged."""
         try:
             findings = tuple(map(_read, stored["findings"]))
             return cls(
@@ -373,9 +414,9 @@ class Findings(Shown):
 
 
 def of_columns(by_column: Mapping[str, Finding]) -> Finding:
-    """Of a finding for each column that of the one that tells most, with what is got of each.
+    """Return the finding of the column that leaks most, with the rates of every column.
 
-    First comes what cannot be chance, then what goes furthest beyond what is known without.
+    Findings beyond chance come first, then the largest risk, then the largest success.
     """
     worst = max(
         by_column.values(),
@@ -391,7 +432,7 @@ def of_columns(by_column: Mapping[str, Finding]) -> Finding:
 
 
 def _rates_json(rates: ColumnRates) -> dict[str, Any]:
-    """Shares with their intervals, and what goes beyond others or a guess."""
+    """Return shares with their intervals, risk and excess as plain data for JSON."""
     control = rates.control
     return {
         "success": rates.success.value,
@@ -407,7 +448,7 @@ def _rates_json(rates: ColumnRates) -> dict[str, Any]:
 
 
 def _read(stored: Mapping[str, Any]) -> Finding:
-    """One finding as its `json` wrote it; what earlier ones did not have is left out."""
+    """Read one finding that `json` wrote; findings of earlier versions have no columns."""
     copied = ["attack", "attacker", "meaning", "reference"]
     copied += ["bound", "victims", "examples", "remarks", "figures"]
     columns = [
@@ -435,12 +476,12 @@ def _read_rates(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON can have it."""
+    """Return a value that JSON can hold: other types become text."""
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def percent(share: float) -> str:
-    """A share in words, with as many digits as tell something."""
+    """Write a share in per cent, with two digits near 0 and 1 and one digit between."""
     if 0 < share < 0.0001:
         return "below 0.01 %"
     digits = 0 if share in (0, 1) else 2 if share < 0.0995 or share > 0.9 else 1

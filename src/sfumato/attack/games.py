@@ -1,10 +1,10 @@
 """Games about the presence of one person: a script of questions to the door, then a guess.
 
 A throw-away table holds rows of the owner's table: in every game a few at random, and the victim if
-a coin says so. Its counts are asked through the real door under a budget in memory. The attacker
-knows everything but the coin. All games run at once: the number of the game is a column and every
-row is in one game, so one question grouped by game asks every game at the same price, with its own
-noise.
+a coin says so. The attacker queries its counts through the real door, under a budget in memory, and
+knows everything but the coin. All games run at once: the number of the game is a column, and every
+row is in one game. So one question grouped by game serves every game at one cost, each game with
+its own noise.
 *Bound*: under epsilon-differential privacy nobody who sees all answers of a script of cost epsilon
 guesses a balanced coin rightly with a chance above e^epsilon / (1 + e^epsilon); with a delta,
 (e^epsilon + delta) / (1 + e^epsilon). If the lower end of the success exceeds it, the door is
@@ -43,13 +43,16 @@ if TYPE_CHECKING:
     Script = Callable[["Victim"], Sequence["GameQuestion"]]
 
 TABLE = "games"
+# Rows in each game beside the victim. Their number does not matter, because the attacker knows
+# them.
 _COMPANIONS = 20
+# Values in one IN list at most: a longer query would only be slower.
 _MOST_LISTED = 50
 
 
 @dataclass(frozen=True)
 class GameQuestion:
-    """How many rows there are of which something holds, and with what weight it counts."""
+    """A count of the rows that fulfil a condition, and its weight in the sum of all answers."""
 
     where: exp.Expr | None
     weight: Fraction
@@ -57,28 +60,28 @@ class GameQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Victim:
-    """Whom a script is about: a description that no companion fits, and half of a table."""
+    """The victim of a script: a condition that no companion fulfils, and one for half of all."""
 
     described: exp.Expr
-    """What holds of the victim alone."""
+    """A condition that the victim alone fulfils."""
     half: exp.Expr
-    """What holds of about half of all people."""
+    """A condition that about half of all people fulfil."""
     values: dict[str, Any]
 
 
 def bound(epsilon: Fraction | float, delta: float = 0.0) -> float:
-    """How often a balanced coin is guessed right at most."""
+    """Return the largest chance to guess a balanced coin that a guarantee allows."""
     # Divide by e^epsilon on both sides, so that a large epsilon does not overflow.
     shrunk = e_to(-float(epsilon))
     return min((1 + delta * shrunk) / (1 + shrunk), 1.0)
 
 
 def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
-    """The door, the owner's table and the price of the script."""
+    """Return the door, the owner's table and the epsilon of the whole script."""
     if case.options.epsilon is None or case.door is None:
         raise cannot_run(
             attack,
-            "it asks questions, and has to be told what they may cost together. Give "
+            "it asks questions, and needs an epsilon for all of them together. Give "
             f"{option('epsilon', 1)}.",
         )
     table = needed(case.original, attack, "the owner's table", "original")
@@ -86,7 +89,7 @@ def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
 
 
 def played(case: Case, attack: str, script: Script, attacker: str, reference: str) -> Finding:
-    """Play a script, and tell how often the coin is guessed."""
+    """Play a script in every game, and measure how often the coin is guessed."""
     door, table, epsilon = needed_door(case, attack)
     games = case.options.guesses
     rows, schema, coin, victim = _dealt(attack, table, games)
@@ -96,6 +99,8 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
     with door(rows, schema, epsilon) as ask:
         for question in questions:
             evidence += float(question.weight) * _counts(ask, schema, question, price, games)
+    # The weighted sum of exact answers is the coin itself, 0 or 1: one half is the best
+    # threshold.
     right = int(((evidence > 0.5) == coin).sum())
     most = bound(epsilon)
     told_most = (
@@ -105,7 +110,7 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
     return Finding(
         attack=attack,
         attacker=attacker,
-        meaning="Games in which it is told whether the victim is in the table",
+        meaning="Games in which the attacker tells whether the victim is in the table",
         success=Rate.share(right, games),
         baseline=Rate.share(games / 2, games),
         bound=most,
@@ -123,7 +128,7 @@ def _counts(
     price: Fraction,
     games: int,
 ) -> FloatArray:
-    """The answer of every game to a question."""
+    """Return the answer to a question in every game."""
     game = exp.column(schema.columns[0].name, quoted=True)
     query = exp.select(game, exp.Count(this=exp.Star()).as_("n")).from_(TABLE).group_by(game.copy())
     if question.where is not None:
@@ -137,7 +142,7 @@ def _counts(
 
 
 def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema, BoolArray, Victim]:
-    """The rows of all games, what is declared of them, the coins, and the victim."""
+    """Return the rows of all games, their schema, the coins, and the victim."""
     columns = _columns(attack, table)
     names = [column.name for column in columns]
     people = table.counted(names)
@@ -152,6 +157,7 @@ def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema,
     chosen = int(rarest[below(len(rarest), 1, 1)[0]])
     companion_kinds = complete[complete != chosen]
     companions = companion_kinds[below(len(companion_kinds), games * _COMPANIONS, 2)]
+    # The highest bit of a mixed word is a fair coin.
     coin = (mixed(games, 3) >> np.uint64(63)) == 1
     people_dealt = np.concatenate([companions, np.full(int(coin.sum()), chosen)])
     number = np.concatenate([np.repeat(np.arange(games), _COMPANIONS), np.flatnonzero(coin)])
@@ -167,7 +173,7 @@ def _dealt(attack: str, table: HeldTable, games: int) -> tuple[pa.Table, Schema,
 
 
 def _half(names: Sequence[str], values: Sequence[pa.Array]) -> exp.Expr:
-    """What holds of about half of the rows: some values of the column that has fewest."""
+    """Return a condition for about half of the rows: some values of the smallest column."""
     kinds = [value.drop_null().unique() for value in values]
     index = min(
         (number for number, kind in enumerate(kinds) if len(kind) > 1),
@@ -178,7 +184,8 @@ def _half(names: Sequence[str], values: Sequence[pa.Array]) -> exp.Expr:
 
 
 def _columns(attack: str, table: HeldTable) -> list[Column]:
-    """What is known of people: quasi-identifiers, or else all that names nobody."""
+    """Return the columns that describe people: quasi-identifiers, else all but identifiers."""
+    # Equality of real numbers is not a description that survives rounding.
     held = [column for column in table.columns if column.kind is not Kind.REAL]
     chosen = [column for column in held if column.role is Role.QUASI] or [
         column for column in held if column.role is not Role.IDENTIFIER

@@ -32,24 +32,20 @@ def run(case: Case) -> Finding:
         "homogeneity",
         lambda _column, _values: lambda values: surely(values, 0, sure),
         attacker="knows which class a person is in",
-        meaning=f"People whose {_of(case)} is certain",
+        meaning=f"People whose {case.options.sensitive or 'sensitive value'} is certain",
         reference="Machanavajjhala et al. 2006",
     )
 
 
-def _of(case: Case) -> str:
-    return case.options.sensitive or "sensitive value"
-
-
 def surely(values: ClassValues, exclude: int, sure: float) -> BoolArray:
-    """Which cells an attacker is sure of who excludes, for each, the worst other values."""
+    """Return the cells with at least the share `sure` of the class after `exclude` exclusions."""
     remaining = values.sizes[values.owners] - excluded(values, exclude)
     hit: BoolArray = values.counts >= sure * remaining
     return hit
 
 
 def excluded(values: ClassValues, exclude: int) -> IntArray:
-    """How many rows of its class the commonest other values of each cell have together."""
+    """Return for each cell the rows of the `exclude` commonest other values of its class."""
     if exclude == 0:
         return np.zeros(len(values.counts), dtype=np.int64)
     order = np.lexsort((-values.counts, values.owners))
@@ -61,6 +57,8 @@ def excluded(values: ClassValues, exclude: int) -> IntArray:
     ends = np.minimum(exclude, lengths)
     top = before[starts + ends] - before[starts]
     wider = before[starts + np.minimum(exclude + 1, lengths)] - before[starts]
+    # If the cell is itself among the commonest values, the window is one value longer and its own
+    # rows are taken away.
     own_is_top = rank < exclude
     excluded_rows = np.where(
         own_is_top, np.repeat(wider, lengths) - counts, np.repeat(top, lengths)

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 NAME = "inference"
+# A guess of a real number counts as right within 5 %, as in Giomi et al. 2023.
 _WITHIN = 0.05
 
 
 def run(case: Case) -> Finding:
-    """Guess the sensitive columns of people; the worst is told."""
+    """Guess the sensitive columns of people, and report the worst."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     secrets = [
@@ -72,14 +73,14 @@ def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding
         success=rates[0],
         baseline=_blind(traits[-1], secret, released, people[0], tried),
         control=rates[1] if len(rates) > 1 else None,
-        remarks=[f"Guessed is {secret.name} of {tried:,} people by the nearest released row."],
+        remarks=[f"{secret.name} of {tried:,} people was guessed by the nearest released row."],
         rows=sum(table.rows for table in (released, *people)),
         reference="Giomi et al. 2023",
     )
 
 
 def _agree(trait: Trait, secret: Column, guesses: IntArray, values: IntArray) -> BoolArray:
-    """Whether guesses are right of values, by their codes."""
+    """Return which guesses are right; guesses and values are codes."""
     agree: BoolArray = guesses == values
     if secret.kind is Kind.REAL and trait.numbers is not None:
         guess, value = trait.numbers[guesses], trait.numbers[values]
@@ -96,19 +97,21 @@ def _right(
     most: int,
     number: int,
 ) -> Rate:
-    """The share of some people of whom the nearest row tells the secret."""
+    """Return the share of people whose secret is that of their nearest row."""
     drawn = people.codes[:, people.drawn(most, number)]
     size = drawn.shape[1]
     right, picked = np.zeros(size), np.zeros(size)
     for mine, rows in crowd.rows(crowd.nearest(drawn[:-1])):
         hits = _agree(trait, secret, released.codes[-1, rows], drawn[-1, mine])
+        # Several rows may be equally near: the share of right ones is the chance of a random
+        # pick.
         right += np.bincount(mine, released.counts[rows] * hits, size)
         picked += np.bincount(mine, released.counts[rows], size)
     return Rate.share(float((right / picked).sum()), size)
 
 
 def _blind(trait: Trait, secret: Column, released: CodedRows, people: CodedRows, most: int) -> Rate:
-    """The share of some people who have what a released row at random has."""
+    """Return the share of people whose secret is that of a random released row."""
     truth = people.codes[-1, people.drawn(most, 0)]
     guesses = released.codes[-1, released.drawn(len(truth), 1)]
     guesses = guesses[below(len(guesses), len(truth), 2)]

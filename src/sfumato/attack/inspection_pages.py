@@ -34,7 +34,7 @@ _MOST_SETS = 12
 
 
 def attack_page(found: Finding | Findings, release: str, command: str) -> str:
-    """The page about attacks on a release, whoever made it."""
+    """Return the page about attacks on a release."""
     findings = found if isinstance(found, Findings) else Findings((found,), {})
     successful = [finding for finding in findings if finding.beats_baseline]
     run = len(findings.findings)
@@ -65,7 +65,7 @@ def attack_page(found: Finding | Findings, release: str, command: str) -> str:
 
 
 def inspection_page(inspection: Inspection, table: str, command: str) -> str:
-    """The page about who stands out in a table as it is."""
+    """Return the page about people who stand out in a table as it is."""
     guesses = inspection.guesses
     roles = [
         (guess.column.name, guess.column.kind, guess.column.role, guess.reason) for guess in guesses
@@ -96,7 +96,7 @@ def inspection_page(inspection: Inspection, table: str, command: str) -> str:
 
 
 def stands_out(inspection: Inspection) -> str:
-    """The share of unique people, in one sentence."""
+    """Return the share of unique people in one sentence."""
     if not inspection.sets:
         return "No column is a quasi-identifier, so nothing tells people apart."
     full = inspection.full
@@ -105,7 +105,7 @@ def stands_out(inspection: Inspection) -> str:
 
 
 def uniqueness(inspection: Inspection) -> list[Block]:
-    """The share of unique people for sets of columns, and the risk from three attackers."""
+    """Show the share of unique people for sets of columns, and the risk from three attackers."""
     if not inspection.sets:
         return []
     ordered = sorted(inspection.sets, key=lambda risk: (-risk.unique_share, len(risk.columns)))
@@ -138,7 +138,7 @@ def uniqueness(inspection: Inspection) -> list[Block]:
 
 
 def measure_page(measures: Mapping[str, Any], table: str, command: str) -> str:
-    """The page about the criteria that a table meets, whoever anonymized it."""
+    """Return the page about the criteria that a table meets."""
     counted = measures["counted"]
     origin = "the original" if measures["reference"] == "original" else "the release itself"
     promise = f"Every group of {counted} that look alike has at least {measures['k']:,}."
@@ -183,7 +183,7 @@ def measure_page(measures: Mapping[str, Any], table: str, command: str) -> str:
 
 
 def _sensitive_table(sensitive: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    """Every measure, such as l and t, of each sensitive column."""
+    """Return a table of every measure, such as l and t, of each sensitive column."""
     names = dict.fromkeys(name for measures in sensitive.values() for name in measures)
     rows = [
         (
@@ -197,7 +197,7 @@ def _sensitive_table(sensitive: Mapping[str, Mapping[str, Any]]) -> list[Block]:
 
 
 def _measure_text(value: Any) -> str:
-    """One number, or one for each l."""
+    """Write one number, or one for each l."""
     if not isinstance(value, dict):
         return value_text(value)
     return "; ".join(f"l = {level}: {value_text(number)}" for level, number in value.items())

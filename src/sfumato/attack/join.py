@@ -52,11 +52,11 @@ NAME = "join"
 
 
 _MOST_PAIRS = 50_000_000
-"""So many pairs of people with the same name are looked at."""
+"""Pairs of people with the same name that fit in memory; more are refused."""
 
 
 _MOST_EXACT = 10_000_000
-"""Intervals of shares of more pairs are those of the normal curve."""
+"""Above this number of pairs intervals use the normal curve, which is then exact enough."""
 
 
 def run(case: Case) -> Finding:
@@ -74,6 +74,7 @@ def run(case: Case) -> Finding:
     labels = [
         table.counted([column.name for column in _columns(case, original)]) for table in tables
     ]
+    # A table without labels is its own original: a public list, for example.
     second = case.other_original
     if second is None:
         (alone,) = boxes_together(labels[1:], _columns(case, original))
@@ -99,7 +100,7 @@ def run(case: Case) -> Finding:
 
 
 def _columns(case: Case, *tables: HeldTable) -> list[Column]:
-    """The columns that rows are joined by: those asked for, else the quasi-identifiers of all."""
+    """Return the join columns: the requested ones, else the quasi-identifiers of all tables."""
     assert case.other is not None
     held = [case.other.table, *tables]
     if not case.options.on:
@@ -120,10 +121,10 @@ def _has_labels(classes: Boxes) -> bool:
 
 
 def _named(case: Case, *originals: HeldTable) -> list[str]:
-    """The column that says who is who in both originals; none where columns were asked for.
+    """Return the column that identifies people in both originals; none if `on` names columns.
 
-    It is that of the privacy unit, or an identifier that no two rows of either share: namesakes are
-    not the same person.
+    It is the column of the privacy unit, or an identifier that is unique in both tables: two people
+    with one name are not the same person.
     """
     if case.options.on:
         return []
@@ -140,24 +141,26 @@ def _named(case: Case, *originals: HeldTable) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class JoinSide:
-    """One of two tables: its classes, the people of its original, and the chance to be in one."""
+    """One of two tables: its classes, and the people of its original with their leaves."""
 
     boxes: Boxes
     people: Frequencies
     points: list[IntArray]
     share: FloatArray
-    """The chance of people who fit a class to be in it."""
+    """For each class the chance that a person who fits it is in it."""
 
     @classmethod
     def of(cls, classes: Boxes, people: Frequencies, points: list[IntArray]) -> JoinSide:
-        """The people of an original, who are at some points, in the classes of its release."""
+        """Match the people of an original, given by their leaves, with the classes of a release."""
         crowd = np.zeros(len(classes))
         for mine, theirs in fitting(points, classes):
             crowd += np.bincount(theirs, people.counts[mine], len(classes))
+        # s released rows stand for some of G people who fit: each of them is in the class with
+        # chance s / max(G, s).
         return cls(classes, people, points, classes.sizes / np.maximum(crowd, classes.sizes))
 
     def released(self, weight: FloatArray | None = None) -> FloatArray:
-        """The chance of each to be released, or what a number of the class is on average."""
+        """Return the chance of each person to be released, or the mean weight of their class."""
         chance, weighed = np.zeros(len(self.people)), np.zeros(len(self.people))
         for mine, theirs in fitting(self.points, self.boxes):
             chance += np.bincount(mine, self.share[theirs], len(chance))
@@ -166,9 +169,9 @@ class JoinSide:
         return (chance if weight is None else weighed) / self.in_one(chance)
 
     def in_one(self, chances: FloatArray) -> FloatArray:
-        """What chances to be in classes are divided by: who fits several is in one of them.
+        """Return the divisor of chances: a person who fits several classes is in only one.
 
-        Where as many rows were released as there are, everybody is in one.
+        If no row was suppressed, everybody is in exactly one class.
         """
         if self.boxes.rows >= self.people.total:
             return np.where(chances > 0, chances, 1.0)
@@ -232,7 +235,7 @@ def _figures(joined: float, true: float, every: float) -> dict[str, Any]:
 
 
 def _share(true: float, pairs: float) -> Rate:
-    """A share of pairs, of which there can be too many for exact quantiles."""
+    """Return a share of pairs with its interval; of very many pairs by the normal curve."""
     if pairs <= _MOST_EXACT:
         return Rate.share(true, pairs)
     value = true / pairs
@@ -240,7 +243,7 @@ def _share(true: float, pairs: float) -> Rate:
 
 
 def _counts(first: JoinSide, second: JoinSide) -> dict[str, Any]:
-    """How many pairs have the same values, in the originals and in all that releases allow."""
+    """Count pairs with equal values in the originals, and bound the count over all worlds."""
     mine, theirs = _same_values(first, second)
     low, high, exact = count_bounds(first.boxes, second.boxes)
     count = int((first.people.counts[mine] * second.people.counts[theirs]).sum())
@@ -270,7 +273,7 @@ def _remarks(figures: dict[str, Any], partner_rule: str, sides: Sequence[JoinSid
 
 
 def _values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
-    """Numbers for what people have in the columns, the same in both; -1 where it is unknown."""
+    """Number the values of people, alike in both tables; -1 for unknown values."""
     points = [np.concatenate(pair) for pair in zip(first.points, second.points, strict=True)]
     known = np.logical_and.reduce([leaves >= 0 for leaves in points])
     sizes = [len(column.taxonomy.leaves) for column in first.boxes.columns]
@@ -280,7 +283,7 @@ def _values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
 
 
 def _same_values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]:
-    """Pairs of people with the same values in the columns."""
+    """Return pairs of people with equal values in the join columns."""
     mine, theirs = _values(first, second)
     known = np.flatnonzero(mine >= 0)
     return by_key(known, mine[known], theirs)
@@ -290,8 +293,8 @@ def _same_values(first: JoinSide, second: JoinSide) -> tuple[IntArray, IntArray]
 class Partners:
     """Pairs of people in the join of the originals.
 
-    `met` is the chance that both rows are released and joined, `picked` that a pick among all rows
-    that the first one's joins is the other's.
+    `met` is the chance that both rows are released and joined. `picked` is the chance that a pick
+    among the rows that the first row joins is its partner.
     """
 
     mine: IntArray
@@ -303,7 +306,7 @@ class Partners:
     def of(
         cls, first: JoinSide, second: JoinSide, partners: FloatArray, named: list[str]
     ) -> Partners:
-        """Find them by name, or else by values; equal values are joined wherever they are."""
+        """Find partners by name, or else by values; rows with equal values are always joined."""
         alone = np.divide(1, partners, out=np.zeros(len(partners)), where=partners > 0)
         mine, theirs = _same_name(first, second, named) if named else _same_values(first, second)
         release_chance = second.released()[theirs]
@@ -311,6 +314,8 @@ class Partners:
         picked = first.released(alone)[mine] * release_chance
         if named:
             values, second_values = _values(first, second)
+            # Equal values lie in the same labels, so such rows always join. The same person with
+            # two values (an old address) joins only where the classes of both overlap.
             differing = np.flatnonzero((values[mine] != second_values[theirs]) | (values[mine] < 0))
             met[differing], picked[differing] = _apart(
                 first, second, mine[differing], theirs[differing], alone
@@ -337,7 +342,7 @@ def _same_name(first: JoinSide, second: JoinSide, named: list[str]) -> tuple[Int
 def _apart(
     left: JoinSide, right: JoinSide, mine: IntArray, theirs: IntArray, alone: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same of pairs whose values differ: their rows are joined where their classes meet."""
+    """Return `met` and `picked` of pairs whose values differ: joined only if classes overlap."""
     first, second = _classes(left, mine), _classes(right, theirs)
     pair_counts = first.many[:, None] * second.many[:, None]
     owner = np.repeat(np.arange(len(mine)), pair_counts.ravel())
@@ -359,13 +364,13 @@ def _apart(
 
 @dataclass(frozen=True, eq=False)
 class _Classes:
-    """The classes that some people fit, person by person."""
+    """The classes that people fit, person by person."""
 
     classes: IntArray
     start: IntArray
     many: IntArray
     total: FloatArray
-    """The chances to be in them, added up."""
+    """The sum of the chances to be in each of them."""
 
 
 def _classes(side: JoinSide, people: IntArray) -> _Classes:
@@ -381,7 +386,7 @@ def _classes(side: JoinSide, people: IntArray) -> _Classes:
 
 
 def count_bounds(ours_boxes: Boxes, theirs_boxes: Boxes) -> tuple[int, int, bool]:
-    """The least and the largest count, and whether some world has them."""
+    """Return bounds of COUNT(*) over all worlds, and whether some world reaches both ends."""
     sides = ((ours_boxes, theirs_boxes), (theirs_boxes, ours_boxes))
     low = max(_certain(mine, theirs) for mine, theirs in sides)
     for mine, theirs in sides:
@@ -394,18 +399,19 @@ def count_bounds(ours_boxes: Boxes, theirs_boxes: Boxes) -> tuple[int, int, bool
         _at_most(ours_boxes, theirs_boxes, ours, theirs_met),
         _at_most(theirs_boxes, ours_boxes, theirs_met, ours),
     )
+    # If every class meets at most one class, choices do not depend on each other.
     exact = len(np.unique(ours)) == len(np.unique(theirs_met)) == len(ours)
     return low, high, exact
 
 
 def _single(boxes: Boxes) -> BoolArray:
-    """Which classes stand for one value in every column."""
+    """Return which classes cover one value in every column."""
     single: BoolArray = _volume(boxes) == 1
     return single
 
 
 def _volume(boxes: Boxes) -> FloatArray:
-    """How many combinations of values each class may stand for."""
+    """Count the combinations of values that each class covers."""
     volume = np.ones(len(boxes))
     for column in boxes.columns:
         volume *= column.covers.leaves[column.labels]
@@ -413,26 +419,30 @@ def _volume(boxes: Boxes) -> FloatArray:
 
 
 def _points(boxes: Boxes) -> tuple[list[IntArray], IntArray]:
-    """The values of the classes that stand for one, and the rows of each."""
+    """Return the values of classes that cover one combination, and the rows of each."""
     single = _single(boxes)
     points = [np.where(single, column.covers.low[column.labels], -1) for column in boxes.columns]
     return points, np.where(single, boxes.sizes, 0)
 
 
 def _certain(mine: Boxes, theirs: Boxes) -> int:
-    """Each row meets at least the fewest rows that are for certain where it may be."""
+    """Bound the count from below.
+
+    Each row meets at least the smallest number of certain rows over the values that it may have.
+    """
     points, sizes = _points(theirs)
     seen = np.zeros(len(mine))
     fewest = np.full(len(mine), np.iinfo(np.int64).max)
     for point, classes in fitting(points, mine):
         seen += np.bincount(classes, minlength=len(mine))
         np.minimum.at(fewest, classes, sizes[point])
+    # Only if every value that a row may have holds certain rows, the minimum is above 0.
     everywhere = seen == _volume(mine)
     return int((mine.sizes[everywhere] * fewest[everywhere]).sum())
 
 
 def _largest(mine: Boxes, theirs: Boxes) -> int:
-    """Each row is where most rows are, whose values are certain."""
+    """Return the largest count when the other table is exact: each row chooses the most rows."""
     points, sizes = _points(theirs)
     most = np.zeros(len(mine), dtype=np.int64)
     for point, classes in fitting(points, mine):
@@ -441,7 +451,10 @@ def _largest(mine: Boxes, theirs: Boxes) -> int:
 
 
 def _at_most(mine: Boxes, theirs: Boxes, ours: IntArray, their_classes: IntArray) -> int:
-    """Each row meets no more than all that may be in one place: of classes apart, the largest."""
+    """Bound the count from above: a row meets at most all rows that may have its value.
+
+    If no two classes of the other table overlap, these are the rows of its largest class.
+    """
     most = np.zeros(len(mine), dtype=np.int64)
     if sum(len(first) for first, _ in meeting(theirs, theirs)) == len(theirs):
         np.maximum.at(most, ours, theirs.sizes[their_classes])

@@ -114,7 +114,7 @@ def _victims(
     alone: BoolArray,
     matched: FloatArray,
 ) -> int:
-    """People with a row that is the only one and theirs; rows where people are not told apart."""
+    """Count people whose only fitting row is theirs; rows if no column identifies people."""
     if not unit:
         return round(float(matched[alone].sum()))
     return len(np.unique(persons(people, unit)[alone]))
@@ -125,14 +125,17 @@ def _also(table: HeldTable | None) -> list[HeldTable]:
 
 
 def unmatched_share(case: Case) -> float:
-    """The share of released rows that are more than there are people of the original who fit."""
+    """Return the share of released rows that fit nobody in the original.
+
+    These are the rows of a class beyond the number of people who fit it.
+    """
     quasi = [] if case.original is None else case.quasi(case.original)
     if case.original is None or not quasi or case.release.buckets is not None:
         return 0.0
     people = case.original.counted([column.name for column in quasi])
     try:
         released = boxes(case.release, quasi, [people])
-    except CallerError:  # whoever reads the labels says what is wrong with them
+    except CallerError:  # the attack itself reads the labels and reports what is wrong
         return 0.0
     return float(np.maximum(released.sizes - crowds(released, people), 0).sum()) / max(
         released.rows, 1
@@ -140,7 +143,7 @@ def unmatched_share(case: Case) -> float:
 
 
 def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
-    """Look people up, and take off what would be found of people who are not there."""
+    """Look people up in a synthetic table, and subtract what is found of people not in the data."""
     original = needed(
         case.original, attack, "the original, since its rows are nobody's", "original"
     )
@@ -191,13 +194,13 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
 
 
 def _strangers(case: Case, names: Sequence[str]) -> Frequencies | None:
-    """People who are not in the data, where they are given with these columns."""
+    """Return the control group, if it has these columns."""
     control = case.control
     return None if control is None or not {*names} <= control.names else control.counted(names)
 
 
 def _other_columns(case: Case, original: HeldTable) -> list[str]:
-    """The columns that are not known of people, and that a row tells of them."""
+    """Return the columns that the attacker does not know and reads from the found row."""
     return [
         column.name
         for column in case.schema.columns
@@ -209,20 +212,20 @@ def _other_columns(case: Case, original: HeldTable) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Picks:
-    """The chance of each person that a pick is right, and whether it is the only row."""
+    """For each person the chance that a pick is right, and whether only one row fits."""
 
     right: FloatArray
     alone: BoolArray
 
     def certain(self, weight: FloatArray) -> float:
-        """How many people are right about their only row."""
+        """Return the expected number of people whose only fitting row carries their record."""
         return float((self.right * self.alone * weight).sum())
 
     @classmethod
     def of(
         cls, released: Boxes, table: Frequencies, people: Frequencies, other_names: Sequence[str]
     ) -> Picks:
-        """Pick for each person among the rows that fit."""
+        """Pick one of the fitting rows for each person."""
         own, held = same_keys(people, table, other_names)
         rows, carry = np.zeros(len(people)), np.zeros(len(people))
         for mine, theirs in fitting(released.locate(people), released):
@@ -236,11 +239,11 @@ class Picks:
 def left_out(
     people: Frequencies, names: Sequence[str], other_names: Sequence[str], released: int
 ) -> Picks:
-    """The same if the other rows of the original were released: each is left out in turn.
+    """Return the picks if the other rows of the original were released, leaving each person out.
 
-    Of a release with fewer rows as many of them are supposed to be there as would be by chance.
+    A release with fewer rows contains each of them with the chance rows / people.
     """
-    # Leave-one-out: each person is compared with the other rows, as if they were a fresh sample.
+    # The other rows are a fresh sample as far as this person goes: the person adds nothing to them.
     known, alike_in_all = (alike(people, columns) for columns in (names, [*names, *other_names]))
     right = (alike_in_all - 1) / np.maximum(known - 1, 1)
     released_share = min(1.0, released / max(people.total, 1))

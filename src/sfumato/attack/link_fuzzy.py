@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
 
 NAME = "link-fuzzy"
+# Rounds of expectation maximization, without a test of convergence.
 _ROUNDS = 50
 _MOST_PAIRS = 20_000_000
-"""So many pairs of people and classes are compared, for each column that may be wrong."""
+"""Pairs of people and classes compared at most, for each column that may be wrong."""
 
 
 def run(case: Case) -> Finding:
-    """Look people up who may be written wrong."""
+    """Look up people whose cells may be wrong or missing."""
     known = needed(case.known, NAME, "a list of people", "known")
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.is_synthetic:
@@ -74,16 +75,16 @@ def run(case: Case) -> Finding:
         baseline=Rate.share(tried / max(released.rows, 1), tried),
         victims=round(float((right * people.counts)[present & alone].sum())),
         examples=examples(people, person, np.flatnonzero(present & alone & (right > 0))),
-        remarks=[f"Forgiving nothing, the attacker would be right in {percent(strict)}.", *remarks],
+        remarks=[f"Without allowing for errors the success is {percent(strict)}.", *remarks],
         rows=people.total + released.rows,
         reference="Fellegi and Sunter 1969",
     )
 
 
 def _truth(released: Boxes, people: Frequencies, real: Frequencies, person: str) -> list[IntArray]:
-    """Where the person of each row of the list really is, by name; -1 for who is not there.
+    """Return the true leaves of each person of the list, by name; -1 for people not in the data.
 
-    Nor is it told of people whose name is not theirs alone, in the original or on the list.
+    People who share a name, in the original or on the list, have -1 too.
     """
     mine, theirs = people.axis(person), real.axis(person)
     codes = real.codes[real.columns.index(person)]
@@ -101,14 +102,14 @@ def _truth(released: Boxes, people: Frequencies, real: Frequencies, person: str)
 
 
 def _shares(released: Boxes, real: Frequencies) -> FloatArray:
-    """The chance of people who fit a class to be in it."""
+    """Return for each class the chance that a person who fits it is in it."""
     share: FloatArray = released.sizes / np.maximum(crowds(released, real), released.sizes)
     return share
 
 
 @dataclass(frozen=True, eq=False)
 class PairsCompared:
-    """Pairs of a person and a class, and the column that does not agree, -1 where all do."""
+    """Pairs of a person and a class, and the column that disagrees; -1 if all agree."""
 
     people: IntArray
     classes: IntArray
@@ -117,7 +118,7 @@ class PairsCompared:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """All pairs that agree in all columns, or, of people without such, in all but one."""
+    """Pairs that agree in all columns; for people without any, those that agree in all but one."""
 
     boxes: Boxes
     fits: PairsCompared
@@ -125,7 +126,7 @@ class Compared:
     chance: FloatArray
     right: FloatArray
     unseen: tuple[str, ...]
-    """Columns in which no errors were looked for."""
+    """Columns in which errors were not searched, because too many pairs would fit."""
 
     @classmethod
     def of(cls, released: Boxes, people: Frequencies) -> Compared:
@@ -162,13 +163,14 @@ class Compared:
         return cls(released, fits, near_pairs, chance, right, unseen)
 
     def best(self) -> PairsCompared:
-        """The pairs of largest weight of each person."""
+        """Return the pairs with the largest weight of each person."""
         # The weight of a pair relative to full agreement: log odds of the one column that
         # disagrees.
         weight = np.log((1 - self.right) / (1 - self.chance)) - np.log(self.right / self.chance)
         mine = weight[self.nearly.wrong]
         highest = np.full(int(self.nearly.people.max(initial=-1)) + 1, -np.inf)
         np.maximum.at(highest, self.nearly.people, mine)
+        # Weights that differ by rounding alone are equal.
         is_best = mine >= highest[self.nearly.people] - 1e-9
         return _joined([self.fits, _select(self.nearly, is_best)])
 
@@ -179,7 +181,7 @@ class Compared:
         share: FloatArray,
         people: Frequencies,
     ) -> tuple[FloatArray, BoolArray]:
-        """The chance that a pick among these pairs is right, and who is left with one row."""
+        """Return the chance that a pick among these pairs is right, and who fits only one row."""
         theirs = np.ones(len(pairs.people), dtype=bool)
         for column, leaves in zip(self.boxes.columns, truth, strict=True):
             real = leaves[pairs.people]
@@ -190,7 +192,7 @@ class Compared:
         return right, rows == 1
 
     def describe(self, names: Sequence[str]) -> list[str]:
-        """How far the list was found to be right, column by column."""
+        """Describe how often the cells of the list agree with the right rows, by column."""
         agreement = ", ".join(
             f"{name} {percent(float(share))}" for name, share in zip(names, self.right, strict=True)
         )
@@ -208,11 +210,12 @@ class Compared:
 def _pairs(
     released: Boxes, points: Sequence[IntArray], missing: BoolArray, people: IntArray, wrong: int
 ) -> PairsCompared | None:
-    """Pairs that agree in all columns but one, and but for cells that are missing.
+    """Return pairs that agree in all columns but `wrong`; missing cells are not compared.
 
-    None where that says so little that they are too many to be compared.
+    Returns None if more than _MOST_PAIRS pairs agree.
     """
     pair_blocks, pairs = [], 0
+    # People with the same missing cells are compared in the same columns, so together.
     for pattern in np.unique(missing[:, people], axis=1).T:
         alike = people[(missing[:, people] == pattern[:, None]).all(axis=0)]
         compared = [
@@ -252,13 +255,14 @@ def _missing(people: Frequencies, name: str) -> BoolArray:
 
 
 def _agreeing(released: Boxes, index: int, leaves: IntArray) -> float:
-    """The share of released rows that agree by chance with people of the list in a column."""
+    """Return u of a column: the share of released rows that agree with a person by chance."""
     column = released.columns[index]
     rows = np.bincount(column.labels, released.sizes, len(column.covers.starts))
     held = np.append(
         column.over_leaves(rows.astype(np.float64)), 0.0
     )  # a value that fits nothing is at -1
     share = float(held[leaves].mean()) / max(released.rows, 1) if len(leaves) else 0.5
+    # Away from 0 and 1, so that the log weights are finite.
     return min(max(share, 1e-6), 1 - 1e-6)
 
 
@@ -269,10 +273,10 @@ def _right_shares(
     chance: FloatArray,
     people: Frequencies,
 ) -> FloatArray:
-    """How often each column of the right row agrees: expectation and maximization.
+    """Estimate m of each column, how often it agrees in the right row, by EM.
 
-    A person's pairs are their own row with some chance, and else agree as strangers do; of all
-    pairs that can be, only those are compared that agree in all columns or in all but one.
+    A pair is the person's own row, or agrees by chance. The model covers the compared pairs only:
+    those that agree in all columns or in all but one.
     """
     columns = len(chance)
     sizes = [released.sizes[pairs.classes].astype(np.float64) for pairs in (fits, nearly)]
@@ -280,10 +284,13 @@ def _right_shares(
     counts = (
         np.bincount(nearly.wrong, sizes[1], columns) if len(nearly.wrong) else np.zeros(columns)
     )
+    # Start of EM: most cells of the list are right.
     right = np.full(columns, 0.95)
     matched = float(people.total)
     odds = (1 - chance) / chance
     for _ in range(_ROUNDS):
+        # Chances of the compared patterns relative to full agreement: column j disagrees with
+        # odds (1 - u_j) / u_j; the last entry is full agreement.
         stranger = np.append(odds, 1.0)
         stranger = stranger / stranger.sum()
         own = np.append((1 - right) / right, 1.0)

@@ -34,7 +34,7 @@ NAME = "linkability"
 
 
 def run(case: Case) -> Finding:
-    """Bring two halves of each person's columns together by the release."""
+    """Link two halves of each person's columns through the release."""
     original = needed(case.original, NAME, "the original, whose people are linked", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     first, second = _lists(case, set.intersection(*(set(table.names) for table in tables)))
@@ -50,18 +50,18 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker=f"has one list with {lists[0]} and one with {lists[1]}, and the release",
-        meaning="People whose records in two lists are brought together",
+        meaning="People whose records in two lists are linked",
         success=rates[0],
         baseline=Rate.share(tried / released.rows, tried),
         control=rates[1] if len(rates) > 1 else None,
-        remarks=[f"Linked are {tried:,} people by the nearest of {released.rows:,} released rows."],
+        remarks=[f"{tried:,} people were tried by the nearest of {released.rows:,} released rows."],
         rows=sum(table.rows for table in (released, *people)),
         reference="Giomi et al. 2023",
     )
 
 
 def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
-    """The columns of the first list, and those of the second: all others."""
+    """Return the columns of the first list, and those of the second: all others."""
     known = [
         column
         for column in case.schema.columns
@@ -77,6 +77,7 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
                 f"the tables have no column {quoted(name)} for the first list; "
                 + suggestion(name, sorted(names)),
             )
+    # Every other column by default, so that both lists have columns of each kind.
     chosen = [column for column in known if column.name in asked] if asked else known[::2]
     second_list = [column for column in known if column not in chosen]
     if not second_list:
@@ -89,7 +90,7 @@ def _lists(case: Case, names: set[str]) -> tuple[list[Column], list[Column]]:
 def linked(
     crowds: Sequence[Crowd], released: CodedRows, people: CodedRows, most: int, number: int
 ) -> Rate:
-    """The share of some people whose two halves have the same nearest row."""
+    """Return the share of people whose two halves have the same nearest row."""
     drawn = people.codes[:, people.drawn(most, number)]
     cut, size = len(crowds[0].traits), drawn.shape[1]
     near = [
@@ -103,6 +104,7 @@ def linked(
         )
         for nearest, crowd in zip(near, crowds, strict=True)
     ]
+    # Rows that are nearest to both halves, divided by all pairs of picks: the chance of one row.
     second_crowd, wide = crowds[1], len(crowds[1])
     known, both = near[1].people * wide + near[1].crowd, np.zeros(size)
     for mine, rows in crowds[0].rows(near[0]):

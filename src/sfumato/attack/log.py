@@ -1,10 +1,9 @@
-"""Logs: people search for themselves, and for where they live.
+"""Logs: people search for their own names, and for where they live.
 
-*Attacker*: has a log of searches by people without names, and a list of people with what can stand
-in a search: names, towns. Of each person in the log, whoever of the list has most words in that
-person's searches is claimed, a word counting the more the fewer of the list have it; somebody who
-has a word alone in common is claimed only where nobody else has as much, and at least two columns
-must be met where the list has two.
+*Attacker*: has a log of searches without names, and a list of people with words that can stand in a
+search: names, towns. For each person of the log, the attacker claims the person of the list whose
+words weigh most in the searches; a word weighs more if fewer people of the list have it. Nobody is
+claimed if two weigh the same. If the list has two columns or more, words of two must occur.
 *Success*: the share of people in the log who are claimed rightly, where the list has the column of
 the person; else of those who are claimed.
 *Baseline*: anybody of the list.
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
 NAME = "log"
 _BREAKS = r"[^\p{L}\p{N}]+"
 _MOST_SHARED = 20_000
-"""A word that more people of the list have tells nothing of any of them."""
+"""Words that more people of the list share are skipped: they identify nobody and cost most."""
 
 
 def run(case: Case) -> Finding:
-    """Look for the people of a list in what others searched for."""
+    """Look for the people of a list in the searches of a log."""
     known = needed(case.known, NAME, "a list of people with names or places", "known")
     person, query = (needed_column(case, NAME, role) for role in (PERSON, "query"))
     clues = [
@@ -84,7 +83,7 @@ def run(case: Case) -> Finding:
 
 
 def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[IntArray, BoolArray]:
-    """For each person of the log the best of the list, and whether that one is claimed."""
+    """Return for each person of the log the best of the list, and whether that one is claimed."""
     searchers = log.axes[0].size
     scores, columns = np.zeros(0), np.zeros(0, dtype=np.int64)
     pairs = np.zeros(0, dtype=np.int64)
@@ -105,12 +104,13 @@ def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[In
     second = np.where(np.append(searcher, -1)[1:] == searcher, after, 0.0)
     best, claimed = np.zeros(searchers, dtype=np.int64), np.zeros(searchers, dtype=bool)
     best[searcher[first]] = listed[first]
+    # Sums of weights that differ by rounding alone are ties, and a tie is no claim.
     claimed[searcher[first]] = total[first] > second[first] + 1e-9
     return best, claimed
 
 
 def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, IntArray, FloatArray]:
-    """Pairs of a searcher and somebody of the list who have a word of a column in common."""
+    """Return pairs of a searcher and a person of the list with a common word, and its weight."""
     axis = people.axis(clue)
     value_of, value_words = _words(axis.decode(np.arange(axis.size)))
     known = value_words.unique()
@@ -138,7 +138,7 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, In
 
 
 def _joined(left_keys: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
-    """All pairs of places with equal numbers."""
+    """Return all pairs of positions with equal numbers."""
     order = np.argsort(right, kind="stable")
     ranked = right[order]
     first = np.searchsorted(ranked, left_keys, side="left")
@@ -147,9 +147,10 @@ def _joined(left_keys: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntAr
 
 
 def _words(values: pa.Array) -> tuple[IntArray, pa.Array]:
-    """The words of texts, and of which text each is."""
+    """Return the words of texts, and the text of each word."""
     lists = pc.split_pattern_regex(pc.utf8_lower(values.cast(pa.string())), _BREAKS)
     owners = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
     tokens = lists.flatten()
+    # Single letters and digits are initials and punctuation, not words.
     is_long = np.asarray(pc.greater(pc.utf8_length(tokens), 1))
     return owners[is_long].astype(np.int64), tokens.filter(pa.array(is_long))

@@ -4,8 +4,8 @@ If the labels of a column do not overlap, every value has one label, and people 
 joined by equality. Otherwise both are split at medians until all pairs of a piece fit in memory; a
 class that lies on both sides goes to both. Two boxes that overlap are matched on the side where
 their common part begins, so each pair comes once. Decision `matching`.
-The module also says which column names the people of a list, who of them is in the original, and
-how many people fit a class.
+The module also finds the column that names the people of a list, who of them is in the original,
+and how many people fit a class.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     Pairs = tuple[IntArray, IntArray]
     Coordinate = tuple[IntArray, IntArray, IntArray, IntArray]
-    """The first and the last leaf of each of ours, and of each class."""
+    """First and last leaf of each item of one side, then of each class of the other."""
 
 
 _BLOCK = 1 << 20
-"""So many pairs are looked at at once."""
+"""Pairs compared at once: a mask of a megabyte."""
 
 
 def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
@@ -44,6 +44,7 @@ def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
     """
     if not len(boxes) or not len(points[0]):
         return
+    # A value that no label covers fits no class.
     inside = np.flatnonzero(np.logical_and.reduce([leaves >= 0 for leaves in points]))
     apart, low, high, exact = [], [], [], []
     for column, leaves in zip(boxes.columns, points, strict=True):
@@ -72,6 +73,7 @@ def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
         if not coordinates:
             yield by_key(inside, mine, theirs)
             return
+        # The combined key of all columns without overlaps is one more coordinate of the split.
         keyed = np.full(len(points[0]), -1, dtype=np.int64)
         keyed[inside] = mine
         coordinates.append((keyed, keyed, theirs, theirs))
@@ -139,7 +141,7 @@ def _ends(column: BoxColumn) -> Pairs:
 
 
 def _owners(column: BoxColumn) -> IntArray:
-    """The label of each run."""
+    """Return the label of each run of leaves."""
     covers = column.covers
     return np.repeat(
         np.arange(len(covers.starts)), np.diff(covers.starts, append=len(covers.first))
@@ -147,7 +149,7 @@ def _owners(column: BoxColumn) -> IntArray:
 
 
 def _apart(left: BoxColumn, right: BoxColumn) -> list[IntArray] | None:
-    """Numbers for the labels of both, equal where they cover the same; None if some overlap."""
+    """Number the labels of both, alike if they cover the same; None if any overlap in part."""
     known: dict[bytes, int] = {}
     numbers, runs = [], []
     for column in (left, right):
@@ -166,7 +168,7 @@ def _apart(left: BoxColumn, right: BoxColumn) -> list[IntArray] | None:
 
 
 def _own_labels(column: BoxColumn) -> IntArray | None:
-    """The one label of each leaf, -1 for none; None where leaves have several."""
+    """Return the only label of each leaf, -1 for none; None if a leaf has several."""
     covers, owners = column.covers, _owners(column)
     order = np.argsort(covers.first, kind="stable")
     first, last, owners = covers.first[order], covers.last[order], owners[order]
@@ -204,7 +206,7 @@ def _parted(
             yield _looked_at(mine, theirs, coordinates)
             continue
         pieces = _cut(mine, theirs, coordinates)
-        if pieces is None:  # nothing tells them apart: all pairs, in portions
+        if pieces is None:  # no cut separates them: compare all pairs, in portions
             size = max(_BLOCK // len(theirs), 1)
             for start in range(0, len(mine), size):
                 yield _looked_at(mine[start : start + size], theirs, coordinates)
@@ -252,20 +254,22 @@ def _looked_at(people: IntArray, classes: IntArray, coordinates: Sequence[Coordi
 
 
 def covered(column: BoxColumn, classes: IntArray, leaves: IntArray) -> BoolArray:
-    """Whether the label of each class covers a leaf: a set may have gaps between its ends."""
+    """Return whether the label of each class covers a leaf; sets may have gaps."""
     covers, width = column.covers, len(column.taxonomy.leaves)
     if len(covers.first) == len(covers.starts):
         labels = column.labels[classes]
         return (covers.low[labels] <= leaves) & (leaves <= covers.high[labels])
     owners = _owners(column)
     labels = column.labels[classes]
+    # Runs are sorted by label and first leaf, so the last run that begins at or before the leaf
+    # is the only one that can hold it.
     runs = np.searchsorted(owners * width + covers.first, labels * width + leaves, side="right") - 1
     inside: BoolArray = (owners[runs] == labels) & (leaves <= covers.last[runs])
     return inside
 
 
 def naming(case: Case, held: HeldTable) -> list[str]:
-    """The column that names people in both the list and the original, or at least in the list."""
+    """Return the identifier that names people in the list, and in the original if it is given."""
     for column in case.schema.by_role(Role.IDENTIFIER):
         if column.name in held.names and (
             case.original is None or column.name in case.original.names
@@ -277,21 +281,21 @@ def naming(case: Case, held: HeldTable) -> list[str]:
 def candidates(
     released: Boxes, people: Frequencies, real: Frequencies | None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """For each person: rows that fit, and the chance to be in the classes of these at all.
+    """Return for each person the rows that fit and the chance to be in one of their classes.
 
-    And for each class how many people fit it, of the original or else of the list.
+    The third result counts the people who fit each class, of the original or else of the list.
     """
     points, crowd = released.locate(people), crowds(released, people if real is None else real)
     share = released.sizes / np.maximum(crowd, released.sizes)
     rows, chance = np.zeros(len(people)), np.zeros(len(people))
-    for mine, theirs in fitting(points, released):  # pairs may be too many to be kept
+    for mine, theirs in fitting(points, released):  # there may be too many pairs to keep
         rows += np.bincount(mine, released.sizes[theirs], len(people))
         chance += np.bincount(mine, share[theirs], len(people))
     return rows.astype(np.int64), np.minimum(chance, 1.0), crowd
 
 
 def crowds(released: Boxes, people: Frequencies, person: IntArray | None = None) -> FloatArray:
-    """How many people fit each class: rows, or different people where it is said whose rows are."""
+    """Count the people who fit each class: rows, or different people if `person` numbers them."""
     crowd: FloatArray = np.zeros(len(released))
     pairs = [np.zeros(0, dtype=np.int64)]
     for mine, theirs in fitting(released.locate(people), released):
@@ -308,7 +312,7 @@ def crowds(released: Boxes, people: Frequencies, person: IntArray | None = None)
 def in_original(
     people: Frequencies, names: Sequence[str], person: Sequence[str], case: Case
 ) -> FloatArray:
-    """The chance of each person of a list to be in the original; 1 where it is not given."""
+    """Return the chance of each person of a list to be in the original; 1 without an original."""
     if case.original is None or case.known is None:
         return np.ones(len(people))
     if person:
@@ -328,14 +332,14 @@ def in_original(
 
 
 def alike(people: Frequencies, names: Sequence[str]) -> IntArray:
-    """How many rows have the same values in some columns as each combination."""
+    """Count for each combination the rows with the same values in some columns."""
     owner = alike_in(people, names)
     alike_rows: IntArray = np.bincount(owner, people.counts).astype(np.int64)[owner]
     return alike_rows
 
 
 def alike_in(people: Frequencies, names: Sequence[str]) -> IntArray:
-    """The place of each combination among those of some of the columns, in their order."""
+    """Return the index of each combination among the combinations of some columns, in order."""
     axes = [people.columns.index(name) for name in names]
     key, _ = keys([people.codes[axis] for axis in axes], [people.sizes[axis] for axis in axes])
     owner: IntArray = np.unique(key, return_inverse=True)[1]
@@ -345,7 +349,7 @@ def alike_in(people: Frequencies, names: Sequence[str]) -> IntArray:
 def same_keys(
     first: Frequencies, second: Frequencies, names: Sequence[str]
 ) -> tuple[IntArray, IntArray]:
-    """Numbers for the combinations of two tables, equal where the values are."""
+    """Number the combinations of two tables, alike where values are equal."""
     codes, sizes = [np.zeros(len(first) + len(second), dtype=np.int64)], [1]
     for name in names:
         mine, theirs = first.axis(name), second.axis(name)
@@ -366,7 +370,7 @@ def same_keys(
 
 
 def examples(people: Frequencies, names: Sequence[str], chosen: IntArray) -> list[dict[str, Any]]:
-    """Some people by name, for the owner."""
+    """Return some people by name, as examples for the owner."""
     shown = chosen[:MOST_EXAMPLES]
     values = [
         people.axis(name).decode(people.codes[people.columns.index(name)][shown]).to_pylist()

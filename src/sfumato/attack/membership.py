@@ -1,4 +1,4 @@
-"""Membership: tell who was in the data that a table was made from.
+"""Membership: find out which people were in the data that a table was made from.
 
 *Attacker*: has the release and people of the same kind who are not in the data, knows all columns
 of the victim, and computes three scores: how much nearer the nearest released row is than the
@@ -45,13 +45,15 @@ if TYPE_CHECKING:
 
 
 NAME = "membership"
+# Numbers are compared in bins of equal rows: with more bins most cells of a pair would be empty.
 _BINS = 20
 _MOST_PAIRS = 300
+# The fewest people on each side: half of them choose the score and half test it.
 _LEAST = 8
 
 
 def run(case: Case) -> Finding:
-    """Score people of the original and others, and tell them apart."""
+    """Score people of the original and others, and take the higher half for members."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     control = needed(case.control, NAME, "people like these who are not in the data", "control")
     columns = _columns(case, original, control)
@@ -80,7 +82,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="has the release and people like these, and knows all columns of people",
-        meaning="People of whom it is told whether they are in the data",
+        meaning="People whose presence in the data is guessed right",
         success=Rate.share(_right(score, right), tried),
         baseline=Rate.share(tried / 2, tried),
         bound=most,
@@ -96,7 +98,7 @@ def run(case: Case) -> Finding:
 
 
 def _columns(case: Case, original: HeldTable, control: HeldTable) -> list[Column]:
-    """The columns by which people are scored: that all tables have, and some was published of."""
+    """Return the columns by which people are scored: in all tables, and in the release."""
     counts, tables = case.release.rows_are == "counts", [original, control]
     if counts and not case.release.published:
         raise cannot_run(
@@ -121,7 +123,7 @@ def _columns(case: Case, original: HeldTable, control: HeldTable) -> list[Column
 
 @dataclass(frozen=True, eq=False)
 class _Drawn:
-    """People who are tried, those of the original first and as many others; and a reference."""
+    """The people who are tried, members first, then as many others; and the reference people."""
 
     people: IntArray
     reference: CodedRows
@@ -134,6 +136,8 @@ def _drawn(real: CodedRows, control: CodedRows, most: int) -> _Drawn:
     strangers = np.repeat(np.arange(len(control)), control.counts)
     strangers = strangers[shuffled(len(strangers), 1)]
     per_side = min(len(strangers) // 2, real.rows, most)
+    # An even number on each side, because half of the people choose the score and the others test
+    # it.
     per_side -= per_side % 2
     if per_side < _LEAST:
         raise cannot_run(NAME, f"it needs at least {2 * _LEAST} people not in the data.")
@@ -148,7 +152,7 @@ def _drawn(real: CodedRows, control: CodedRows, most: int) -> _Drawn:
 def _by_counts(
     tables: Sequence[PublishedTable], traits: Sequence[Trait], drawn: _Drawn
 ) -> FloatArray:
-    """The score of everybody by those tables all of whose columns are known of people."""
+    """Return the score of each person from tables whose columns the attacker knows."""
     axis_of = {trait.name: number for number, trait in enumerate(traits)}
     by_name = {trait.name: trait for trait in traits}
     reference, people = (
@@ -168,23 +172,27 @@ def _by_counts(
 
 
 def _chosen(scores: Mapping[str, FloatArray], truth: BoolArray) -> tuple[str, BoolArray]:
-    """The score that is best on half of the people, and the other half; all for the only one."""
+    """Return the score that is best on half of the people, and the other half for the test.
+
+    A single score is tested on everybody.
+    """
     if len(scores) == 1:
         return next(iter(scores)), np.ones(len(truth), dtype=bool)
+    # Choosing and testing a score on the same people would report the luck of the best of three.
     asked = np.arange(len(truth)) % 2 == 1
     tuned = {name: _right(score[~asked], truth[~asked]) for name, score in scores.items()}
     return max(tuned, key=lambda name: tuned[name]), asked
 
 
 def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[str]:
-    """What the promise of a release says of every attacker."""
+    """Return the remark about the largest success that the guarantee of a release allows."""
     if promised is None or most is None:
         return []
-    return [f"Epsilon {promised[0]:.3g} lets nobody be right of more than {percent(most)}."]
+    return [f"With epsilon {promised[0]:.3g} nobody can be right more often than {percent(most)}."]
 
 
 def _right(scores: FloatArray, truth: BoolArray) -> float:
-    """How many are told apart if the half that scores highest is taken, by lot at its end."""
+    """Return how many are right if the half with the highest scores is taken for members."""
     middle = np.median(scores)
     # Ties at the median share the remaining places, so that exactly half is taken.
     above, is_tied = scores > middle, scores == middle
@@ -196,7 +204,7 @@ def _right(scores: FloatArray, truth: BoolArray) -> float:
 def _scores(
     traits: Sequence[Trait], released: CodedRows, reference: CodedRows, people: IntArray
 ) -> dict[str, FloatArray]:
-    """Every score of everybody; higher is likelier in the data."""
+    """Return every score of each person; a higher score means more likely in the data."""
     apart = [
         Crowd.of(traits, range(len(traits)), score_rows).nearest(people).least
         for score_rows in (reference, released)
@@ -216,6 +224,8 @@ def _scores(
             for rows, row_counts in zip(tables, counts, strict=True)
         )
         alone += (score_rows - reference_counts)[asked[index]]
+    # Golob et al. 2024: the log ratio of the shares of each pair of values in the release and
+    # outside.
     for a, b in list(combinations(range(len(traits)), 2))[:_MOST_PAIRS]:
         cells = [rows[a] * sizes[b] + rows[b] for rows in (*tables, asked)]
         score_rows, reference_counts = (
@@ -229,7 +239,7 @@ def _scores(
 
 
 def _bins(trait: Trait, released: CodedRows, axis: int) -> IntArray:
-    """Codes as they are, or of many numbers in as many bins of equal rows."""
+    """Return the bin of each code: the code itself, or one of _BINS bins with equal rows."""
     if trait.numbers is None or trait.size <= _BINS:
         return np.arange(trait.size)
     rows = np.cumsum(np.bincount(released.codes[axis], released.counts, trait.size))

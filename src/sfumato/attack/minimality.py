@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 
 NAME = "minimality"
+# Counting worlds takes Python loops over exact integers; these two numbers bound the time.
 _MOST_CLASSES = 2_000
 _MOST_WAYS = 20_000
 _ASKED = re.compile(
@@ -59,7 +60,7 @@ _ASKED = re.compile(
 
 
 def run(case: Case) -> Finding:
-    """Guess by the worlds that a minimal algorithm leaves."""
+    """Guess values from the worlds in which a minimal algorithm made this release."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.release.buckets is not None:
         raise cannot_run(NAME, "the groups of an anatomy are not made by generalizing.")
@@ -72,7 +73,7 @@ def run(case: Case) -> Finding:
     for column in columns:
         try:
             by_column[column.name] = _attacked(case, original, quasi, column)
-        except ParameterError as error:  # of one column of several
+        except ParameterError as error:  # the attack may still run on another column
             refused[column.name] = error
     if not by_column:
         raise next(iter(refused.values()))
@@ -83,7 +84,7 @@ def run(case: Case) -> Finding:
 
 @dataclass(frozen=True)
 class Asked:
-    """The diversity that was asked for, its kind and l, and of a recursive one its c."""
+    """The kind of l-diversity that the release was made with, its l, and c of a recursive one."""
 
     kind: str
     least: int
@@ -95,7 +96,7 @@ class Asked:
         return f"{self.kind} {self.least}-diversity"
 
     def fine(self, rows: Sequence[int]) -> bool:
-        """Whether a class with so many rows of each value satisfies it, exactly."""
+        """Return whether a class with these numbers of rows satisfies it, in exact arithmetic."""
         size = sum(rows)
         match self.kind:
             case "distinct":
@@ -111,12 +112,12 @@ class Asked:
                 return max(rows) * self.least <= size
 
     def most(self, size: int) -> int:
-        """The most rows of one value in a class of some size: all kinds need l values."""
+        """Return the most rows that one value can have in a class: every kind needs l values."""
         return size // self.least if self.kind == "folk" else size - self.least + 1
 
 
 def asked_of(provenance: Mapping[str, Any], column: str) -> Asked | None:
-    """What the side-car says was asked for of a column; None where it says nothing of it."""
+    """Read the l-diversity of a column from a side-car; None if it has none."""
     for criterion in provenance.get("criteria") or ():
         match = _ASKED.fullmatch(str(criterion))
         if match and match["column"] == column:
@@ -127,7 +128,7 @@ def asked_of(provenance: Mapping[str, Any], column: str) -> Asked | None:
 
 
 def _shown(case: Case, members: Sequence[ClassMembers]) -> Asked:
-    """What is supposed, or the most that all classes satisfy."""
+    """Return the l-diversity that the owner supposes, else the largest that all classes have."""
     if case.options.l is not None:
         return Asked("folk", case.options.l)
     commonest = (member.truth.sum(axis=0).max() for member in members)
@@ -159,8 +160,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     if asked is None and case.options.l is None and "criteria" in case.release.provenance:
         raise cannot_run(
             NAME,
-            f"no l-diversity of {column.name} was asked for, as the side-car says, so that no "
-            f"class is as it is because of one. Give {option('l', metavar='L')}.",
+            f"the side-car says that no l-diversity of {column.name} was required, so classes "
+            f"were not made for one. Give {option('l', metavar='L')}.",
         )
     real = original.counted([*names, column.name])
     released = boxes(case.release, quasi, [real])
@@ -171,8 +172,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     if asked.least < 2:
         raise cannot_run(
             NAME,
-            f"some class has one {column.name} for more than half of its people, so no l-diversity "
-            "was asked for that the attacker could reason from. Give it with "
+            f"some class has one {column.name} for more than half of its people, so the release "
+            "has no l-diversity to reason from. Give the one that was required with "
             f"{option('l', metavar='L')}.",
         )
     right = guessed = 0.0
@@ -193,11 +194,13 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         victims += float(
             members_of_class.truth[(chances == best) & (best > Fraction(1, asked.least))].sum()
         )
-    remarks = [f"Supposed to be asked for: {asked} of {column.name}."]
+    remarks = [f"Supposed criterion: {asked} of {column.name}."]
     if skipped:
-        remarks.append(f"{skipped:,} of {len(examined):,} classes tell nothing, or are too large.")
+        remarks.append(
+            f"{skipped:,} of {len(examined):,} classes reveal nothing, or are too large."
+        )
     if len(examined) < len(members):
-        remarks.append(f"{len(examined):,} of {len(members):,} classes were looked at.")
+        remarks.append(f"{len(examined):,} of {len(members):,} classes were examined.")
     return Finding(
         attack=NAME,
         attacker=f"knows {', '.join(names)} of everybody, and that classes are as small as may be",
@@ -212,7 +215,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
 
 
 def _members(released: Boxes, real: Any, sensitive: str) -> Iterator[ClassMembers]:
-    """The people of each class that is whole: as many of the original fit it as it has rows."""
+    """Yield the people of each class that as many people of the original fit as it has rows."""
     points = released.locate(real)
     pairs = list(fitting(points, released))
     if not pairs:
@@ -238,13 +241,13 @@ def _members(released: Boxes, real: Any, sensitive: str) -> Iterator[ClassMember
 
 
 def _right(truth: IntArray, guess: BoolArray) -> float:
-    """How many people are guessed right; equals share the guess."""
+    """Return how many people are guessed right; ties share the guess."""
     ties = np.broadcast_to(guess, truth.shape).sum(axis=-1, keepdims=True)
     return float((truth * guess / ties).sum())
 
 
 def _posterior(members: ClassMembers, released: Boxes, asked: Asked) -> NDArray[np.object_] | None:
-    """The chance of each value for each combination, by the parting that tells most."""
+    """Return the chance of each value for each combination, from the split that reveals most."""
     totals = members.truth.sum(axis=0)
     prior = totals.max() / totals.sum()
     best, sharpest = None, float(prior)
@@ -252,7 +255,7 @@ def _posterior(members: ClassMembers, released: Boxes, asked: Asked) -> NDArray[
         count = int(parting.max()) + 1
         sizes = np.bincount(parting, members.sizes, count).astype(np.int64)
         if count < 2 or sizes.min() < asked.least:
-            continue  # it could never have been parted so, and says nothing
+            continue  # a part smaller than l was never a possible split
         chances = left_possible(totals.tolist(), sizes.tolist(), asked)
         if chances is not None and float(chances.max()) > sharpest:
             best, sharpest = chances[parting], float(chances.max())
@@ -260,7 +263,7 @@ def _posterior(members: ClassMembers, released: Boxes, asked: Asked) -> NDArray[
 
 
 def _partings(members: ClassMembers, released: Boxes) -> Iterator[IntArray]:
-    """Ways to part a class: into equal people, or one step finer in one column."""
+    """Yield ways to split a class: into equal people, or one step finer in one column."""
     yield np.arange(len(members.leaves))
     for number, column in enumerate(released.columns):
         taxonomy = column.taxonomy
@@ -274,12 +277,15 @@ def _partings(members: ClassMembers, released: Boxes) -> Iterator[IntArray]:
 def left_possible(
     totals: Sequence[int], sizes: Sequence[int], asked: Asked
 ) -> NDArray[np.object_] | None:
-    """The chance of each value in each part when not all parts are l-diverse; None if too many.
+    """Return the chance of each value in each part, given that not all parts are l-diverse.
 
-    All deals of the values to the rows are counted by how many rows of each part have each value.
+    All deals of the values to the rows are counted exactly, by the number of rows of each value in
+    each part. Returns None if there are too many, or if every deal is l-diverse.
     """
     # The multinomial coefficient: the number of deals of the values to the rows of the class.
     every = factorial(sum(totals)) // prod(map(factorial, totals))
+    # `fine` is P(A) times all deals, `expected` is E[x_iv; A] times all deals. Each part in turn
+    # comes last, so that its numbers are what the other parts leave.
     fine, expected = 0, np.zeros((len(sizes), len(totals)), dtype=object)
     for last in range(len(sizes)):
         other_sizes = [size for number, size in enumerate(sizes) if number != last]
@@ -295,7 +301,7 @@ def left_possible(
                     expected[last, value] += deals * rows
     # Every deal is l-diverse, so the algorithm would have split the class.
     if fine == every:
-        return None  # such a class is never made
+        return None
     rows = sum(totals)
     chances = np.empty(expected.shape, dtype=object)
     for part_number, size in enumerate(sizes):
@@ -308,7 +314,7 @@ def left_possible(
 def _remainders(
     totals: tuple[int, ...], sizes: Sequence[int], asked: Asked
 ) -> dict[tuple[int, ...], int] | None:
-    """What is left of the values after l-diverse parts, with the number of deals that leave it."""
+    """Return what l-diverse parts can leave of the values, each with its number of deals."""
     remainders = {totals: 1}
     for size in sizes:
         next_remainders: dict[tuple[int, ...], int] = {}

@@ -32,7 +32,7 @@ NAME = "neighbourhood"
 
 
 def run(case: Case) -> Finding:
-    """Look everybody up by what their neighbourhood looks like."""
+    """Look everybody up by their neighbourhood."""
     ends = [needed_column(case, NAME, role) for role in ("source", "target")]
     tables = [case.release.table, *([] if case.original is None else [case.original])]
     if any(name not in table.names for table in tables for name in ends):
@@ -66,9 +66,10 @@ def run(case: Case) -> Finding:
 def _graphs(
     tables: list[HeldTable], ends: list[str]
 ) -> tuple[pa.Array, list[IntArray], list[BoolArray]]:
-    """The names of nodes, of each table its edges both ways by numbers, and which nodes it has.
+    """Return the names of all nodes, and for each table its edges and the nodes that it has.
 
-    Who is only with themselves, or with nobody, is a node without edges.
+    Edges are pairs of node numbers, once in each direction. A node whose only edge is a loop, or
+    whose other end is missing, has no edges.
     """
     counted = [table.counted(ends) for table in tables]
     columns = [
@@ -93,9 +94,9 @@ def _graphs(
 
 
 def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]]:
-    """For each number of hops what every node looks like, as numbers, in each graph.
+    """Number the look of every node in each graph, for each number of hops.
 
-    A hop that parts nobody from anybody is the last: none behind it does.
+    Stops at the first hop that separates no two nodes, because later hops cannot either.
     """
     looks = [np.zeros(nodes, dtype=np.int64) for _ in graphs]
     by_hop = []
@@ -117,7 +118,7 @@ def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]
 
 
 def _chances(released: IntArray, known: IntArray, released_nodes: BoolArray) -> FloatArray:
-    """For each node the chance to be picked among the released ones that look as it does."""
+    """Return the chance to pick each node among the released nodes that look like it."""
     size = int(max(released.max(initial=0), known.max(initial=0))) + 1
     alike = np.bincount(released[released_nodes], minlength=size)
     right = (released == known) & released_nodes

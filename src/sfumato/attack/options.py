@@ -1,4 +1,4 @@
-"""The options of attacks: what the owner assumes of an attacker, with checks and defaults."""
+"""The options of attacks: the owner's assumptions about an attacker, with checks and defaults."""
 
 from __future__ import annotations
 
@@ -26,69 +26,69 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackOptions:
-    """What is supposed of the attacker, where an attack leaves that open."""
+    """Assumptions about an attacker. Each attack reads only the options that concern it."""
 
     sensitive: str | None = None
-    """The column that is guessed; by default the one that the release tells most about."""
+    """The column to guess; by default the sensitive column that leaks most."""
     sure: float = 1.0
-    """From this belief on an attacker counts as sure."""
+    """The belief, from 0 to 1, from which an attacker counts as certain."""
     exclude: int = 1
-    """So many values the attacker can exclude of a victim, the worst ones."""
+    """The number of values that the attacker can exclude for a victim, the worst ones."""
     gain: float = 2.0
-    """A belief that grows by this factor is one that tells something."""
+    """The factor by which a belief must grow to count in `skewness`."""
     near: float = 0.25
-    """Numbers in such a share of a column's range are alike."""
+    """The share of a column's range within which numbers are similar."""
     l: int | None = None  # noqa: E741  # the literature's own name
-    """The l-diversity that was asked for, where no side-car says it."""
+    """The l of the l-diversity that was required, if no side-car has it."""
     population_size: int | None = None
-    """How many people there are, of whom the release has some."""
+    """The number of people in the population that the release is a sample of."""
     guesses: int = 2_000
-    """So many people, descriptions or games are tried, where there are as many."""
+    """The number of people, descriptions or games to try, if there are as many."""
     dealt: int | None = None
-    """Values are dealt out to so many people at a time, to see what chance does; None for all."""
+    """The rows that each random dealing of values fills, for the baseline; None for all."""
     together: int = 3
-    """So many columns are taken together to single somebody out."""
+    """The number of columns in a description that singles somebody out."""
     first: tuple[str, ...] = ()
     """The columns of the first of two lists; the second has the others."""
     epsilon: Fraction | None = None
-    """What all questions of a script to the door may cost together."""
+    """The cost of all questions of a script together."""
     knows: int | None = None
-    """So many points of a path, or items of a list of ratings, are known of a victim."""
+    """The number of points of a trajectory, or of rated items, known of a victim."""
     cell: float = 0.01
-    """The side of a cell in which a place is known, in the units of its columns."""
+    """The side of the cell in which a place is known, in the units of its columns."""
     minutes: float = 60.0
-    """How exactly a time is known."""
+    """The length of the interval in which a time is known, in minutes."""
     hops: int = 2
-    """How far around a victim a graph is known; 1 is how many neighbours there are."""
+    """How far around a victim the graph is known; 1 is the number of neighbours."""
     on: tuple[str, ...] = ()
     """The columns by which two tables are joined; by default all quasi-identifiers."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Which column is whose: the person, item, rating, time, and so on of other data."""
+    """The column of each role, such as person, item, rating or time, in other data."""
 
 
 class AttackKeywords(TypedDict, total=False):
-    """What is supposed of attackers of answers, of synthetic tables and of other data."""
+    """Assumptions about attackers of answers, of synthetic tables and of other data."""
 
     guesses: int
-    """So many people, descriptions or games are tried."""
+    """The number of people, descriptions or games to try."""
     epsilon: Number
-    """What a script of questions costs together."""
+    """The cost of all questions of a script together."""
     together: int
-    """Columns that are taken together to single out."""
+    """The number of columns in a description that singles somebody out."""
     first: Sequence[str] | str
     """Columns of the first of two lists."""
     on: Sequence[str] | str
     """Columns by which two tables are joined."""
     knows: int
-    """Points or items that are known of a victim."""
+    """The number of points or items known of a victim."""
     cell: float
-    """How exactly a place is known."""
+    """The side of the cell in which a place is known."""
     minutes: float
-    """How exactly a time is known."""
+    """The length of the interval in which a time is known, in minutes."""
     hops: int
-    """How far around a victim a graph is known."""
+    """How far around a victim the graph is known."""
     columns: Mapping[str, str] | Sequence[str]
-    """Which column is the person, item, rating, time and so on."""
+    """The column of each role, such as person, item, rating or time."""
 
 
 _BETWEEN = {"sure": (0, 1), "near": (0, 1), "gain": (1, inf), "cell": (0, inf), "minutes": (0, inf)}
@@ -106,7 +106,13 @@ _AT_LEAST = {
 
 
 def attack_options(**asked: Any) -> AttackOptions:
-    """What is supposed of an attacker, with numbers that make sense."""
+    """Check options, fill in defaults, and return them; None stands for the default.
+
+    Raises
+    ------
+    ParameterError
+        If an option has a wrong type or lies outside its range.
+    """
     given_options = {name: argument for name, argument in asked.items() if argument is not None}
     for listed in ("first", "on"):
         if listed in given_options:
@@ -141,7 +147,7 @@ def attack_options(**asked: Any) -> AttackOptions:
 
 
 def _columns(asked: object) -> dict[str, str]:
-    """Which column is the person's, the item's and so on: a mapping, or texts like person=user."""
+    """Read the column of each role from a mapping, or from texts like person=user."""
     if isinstance(asked, Mapping):
         return {
             arguments.text(role, "columns"): arguments.text(name, role)

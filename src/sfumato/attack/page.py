@@ -38,13 +38,13 @@ _NO_ATTACK_FITS = "No attack fits this release and the files given with it."
 
 
 def findings_blocks(findings: Findings, *, level: int = 2) -> list[Block]:
-    """All attacks with a picture, a table and sentences; then those that failed or did not run."""
+    """Show all attacks with a picture, a table and sentences; then failed and skipped ones."""
     tried, failed = tried_blocks(findings), failed_blocks(findings)
     return [Heading(TITLE, level), *tried, Heading(FAILED, level), *failed]
 
 
 def tried_blocks(findings: Findings) -> list[Block]:
-    """Every attack that ran: its success compared with a guess, the worst first."""
+    """Show the success of each attack compared with a guess, the worst first."""
     ordered = _worst_first(findings)
     if not ordered:
         return [Paragraph(_NO_ATTACK_FITS)]
@@ -67,7 +67,7 @@ def tried_blocks(findings: Findings) -> list[Block]:
 
 
 def failed_blocks(findings: Findings) -> list[Block]:
-    """Attackers who do no better than a guess, and attacks that could not run, with the reason."""
+    """Show attacks that do no better than a guess, and the reasons why others did not run."""
     ordered, not_run = _worst_first(findings), findings.reasons(as_field)
     beaten = [_title(finding.attack) for finding in ordered if not finding.beats_baseline]
     blocks: list[Block] = []
@@ -95,7 +95,7 @@ def _worst_first(findings: Findings) -> list[Finding]:
 def attacks_picture(
     findings: Sequence[Finding], *, label: str = "", names: Sequence[str] = ()
 ) -> Picture:
-    """One row for each attack: attacker and guess with their intervals on one scale.
+    """Draw one row for each attack: attacker and guess with their intervals on one scale.
 
     `names` replaces the names of the attacks, for example by the releases that were attacked.
     """
@@ -112,7 +112,7 @@ def attacks_picture(
 
 
 def _rates_table(names: Sequence[str], findings: Sequence[Finding], caption: str) -> PageTable:
-    """The numbers of each attack; a column that none of them has is left out."""
+    """Return the numbers of each attack; a column that no attack fills is left out."""
     columns: dict[str, Sequence[Cell]] = {
         "Attack": names,
         _ATTACKER: [_rate_text(finding.success) for finding in findings],
@@ -146,7 +146,7 @@ def _rate_text(rate: Rate) -> str:
 
 
 def _attackers(findings: Sequence[Finding]) -> PageTable:
-    """What each attacker is assumed to know, remarks, and the publication of the attack."""
+    """Return the assumptions about each attacker, remarks, and the publication of the attack."""
     rows = [
         (
             _title(finding.attack),

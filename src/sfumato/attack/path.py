@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
 
 NAME = "path"
+# Four points single out 95 % of people in the mobile phone data of de Montjoye et al. 2013.
 _KNOWS = 4
 _BLOCK = 1 << 22
 _DAY = 24 * 60
 
 
 def run(case: Case) -> Finding:
-    """Look everybody up by a few of their points."""
+    """Look people up by a few of their points."""
     columns, known_text = _columns(case)
     person = columns[0].name
     table = case.original or case.release.table
@@ -89,7 +90,7 @@ def run(case: Case) -> Finding:
 def _control(
     released: IntArray, controls: Sequence[IntArray], knows: int, guesses: int, people: int
 ) -> Rate | None:
-    """How often people who are not in the data fit somebody alone."""
+    """Return how often points of people not in the data fit exactly one released person."""
     if not controls:
         return None
     points = _known(controls[0], knows, guesses)
@@ -100,7 +101,7 @@ def _control(
 
 
 def _columns(case: Case) -> tuple[list[Column], str]:
-    """Person, time and place: a column of places, or two of coordinates."""
+    """Return the columns of person, time and place, and a text about their precision."""
     person, time = (needed_column(case, NAME, role) for role in (PERSON, "time"))
     place_column = column_of(case, NAME, "place")
     when = f"times to {case.options.minutes:g} minutes"
@@ -111,7 +112,7 @@ def _columns(case: Case) -> tuple[list[Column], str]:
 
 
 def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) -> list[IntArray]:
-    """Different pairs of a person, the first line, and a cell of place and time, for each table."""
+    """Return for each table the distinct pairs of a person and a cell of place and time."""
     when = np.nan_to_num(minutes(NAME, traits[1].name, traits[1].values))
     if case.options.minutes < _DAY and len(when) > 1 and not (when % _DAY).any():
         raise cannot_run(
@@ -145,7 +146,7 @@ def _numbered(values: FloatArray) -> IntArray:
 
 
 def _known(visits: IntArray, knows: int, most: int) -> IntArray:
-    """Some points of some people: (people, points, (person, cell))."""
+    """Draw points of some people, as an array of (people, points, (person, cell))."""
     people = visits[0]
     order = np.lexsort((mixed(len(people), 1), people))
     starts = np.flatnonzero(np.diff(people[order], prepend=-1))
@@ -159,12 +160,15 @@ def _known(visits: IntArray, knows: int, most: int) -> IntArray:
 def _fitting(
     visits: IntArray, points: IntArray, size: int, people: int, *, must_match: bool
 ) -> BoolArray:
-    """Whether the first so many points of each person fit that person alone, or else anybody."""
+    """Return whether the first `size` points of each person fit exactly one released person.
+
+    With `must_match` it must be the same person.
+    """
     held = np.sort(visits[1] * people + visits[0])
     cells = points[:, :size, 1]
     first = np.searchsorted(held, cells * people, side="left")
     candidate_counts = np.searchsorted(held, (cells + 1) * people, side="left") - first
-    # The rarest of the points says who is possible, the others who is left.
+    # Candidates come from the rarest point, so that few are left to test with the others.
     rarest = candidate_counts.argmin(axis=1)
     lines = np.arange(len(points))
     first, candidate_counts = first[lines, rarest], candidate_counts[lines, rarest]

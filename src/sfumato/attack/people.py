@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 COUNTED = "Counted are people"
-"""How it is told that rows of a person were brought together."""
+"""How a remark begins that says that rows of a person were combined."""
 
 
 def person_in(case: Case, *tables: HeldTable) -> list[str]:
@@ -75,7 +75,7 @@ def how_many(table: Frequencies, column: Sequence[str]) -> int:
 def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArray:
     """Return the chance of each person that a guess about at least one of their rows is right."""
     with np.errstate(divide="ignore"):
-        # Logarithms keep the product of many chances near 1 from losing digits.
+        # A person with n rows is missed with the product of (1 - chance) over the rows.
         missed = np.log1p(-np.clip(chance, 0.0, 1.0))
     has_rows = rows > 0
     chances: FloatArray = 1 - np.exp(

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 
 NAME = "predict"
+# An ordered column with more values is guessed by its halves: single values would be guessed by
+# luck.
 _MOST_VALUES = 10
 
 
@@ -93,7 +95,7 @@ def _attacked(
 
 @dataclass(frozen=True, eq=False)
 class Meanings:
-    """What is guessed of a column: its values, or of many in an order the side of their middle."""
+    """The classes that are guessed: the values of a column, or above and below its median."""
 
     column: str
     known: dict[Any, int]
@@ -119,18 +121,18 @@ class Meanings:
 
     @property
     def count(self) -> int:
-        """How many different guesses there are."""
+        """The number of different guesses."""
         return len(self.known)
 
     @property
     def description(self) -> str:
-        """What is guessed, for people."""
+        """A text about what is guessed."""
         if self.middle is not None:
             return f"whether {self.column} is above {self.middle}"
         return f"{self.column}, which has {self.count:,} values"
 
     def codes(self, table: Frequencies) -> IntArray:
-        """The number of each combination's value; -1 for one that was never released."""
+        """Return the class of each combination; -1 for a value that was never released."""
         axis = table.columns.index(self.column)
         present, numbers = np.unique(table.codes[axis], return_inverse=True)
         values = table.axes[axis].decode(present).to_pylist()
@@ -160,9 +162,10 @@ class LookedUp:
         people: Sequence[Frequencies],
         meanings: Meanings,
     ) -> LookedUp:
-        """Learn from a release; people of `others` can be asked about."""
+        """Learn from a release; `people` are the tables whose people will be guessed."""
         rows = boxes_of(released, quasi, people)
         values, width = meanings.codes(released), meanings.count
+        # Laplace smoothing.
         prior = np.bincount(values, released.counts, width).astype(np.float64) + 1.0
         likely = tuple(_likelihood(column, rows.sizes, values, width) for column in rows.columns)
         return cls(rows, values, width, likely, prior)

@@ -40,25 +40,25 @@ if TYPE_CHECKING:
 
 
 PUBLISHED = "publish "
-"""How the method of a publication begins; answers to questions are of some of the rows."""
+"""How the method of a publication begins; answers to queries count only some of the rows."""
 
 
 _MISSING = "missing"
 
 
 _USUAL_DELTA = Fraction(1, 10**6)
-"""A rho promises an epsilon for every delta; it is told for this one unless one is given."""
+"""A rho gives an epsilon for every delta; it is stated for this delta unless one is given."""
 
 
 def published_tables(release: Release, schema: Schema) -> list[PublishedTable]:
-    """The tables of a publication that count all people by single values of declared columns."""
+    """Return the tables of a publication that count all people by values of declared columns."""
     if not release.provenance.method.startswith(PUBLISHED):
         return []
     published = []
     for name, table in release.tables.items():
         figure = figure_of(table, [column.name for column in schema.columns])
         if figure is None or (name == _MISSING and name not in table.column_names):
-            continue  # ranges and sketches; or people beside ranges who have no value
+            continue  # ranges and sketches, or the count of missing values beside ranges
         columns = tuple(column for column in schema.columns if column.name in table.column_names)
         counts = table[figure].cast(pa.float64()).fill_null(0.0)
         stddev = _stddev(release.error or {}, name)
@@ -74,7 +74,7 @@ def figure_of(table: pa.Table, columns: Sequence[str]) -> str | None:
 
 
 def _stddev(error: Mapping[str, Any], name: str) -> float:
-    """The deviation of a table's counts; 0 where none is told."""
+    """Return the standard deviation of the counts of a table; 0 if none is stated."""
     errors = ((error.get("tables") or {}).get(name), error.get("cell"), error.get("cells"))
     return next(
         (float(error_entry["sd"]) for error_entry in errors if error_entry and "sd" in error_entry),
@@ -83,7 +83,7 @@ def _stddev(error: Mapping[str, Any], name: str) -> float:
 
 
 def price(parameters: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the epsilon and delta of a promise; a rho is converted."""
+    """Return the epsilon and delta of a guarantee; a rho is converted."""
     delta = Fraction(str(parameters.get("delta") or 0))
     if parameters.get("epsilon") is not None:
         return float(Fraction(str(parameters["epsilon"]))), float(delta)
@@ -95,7 +95,7 @@ def price(parameters: Mapping[str, Any]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, eq=False)
 class PublishedTable:
-    """Counts of single combinations of some columns, off by noise of a known deviation."""
+    """Counts of single combinations of some columns, with noise of a known deviation."""
 
     columns: tuple[Column, ...]
     cells: pa.Table
@@ -110,9 +110,9 @@ def likelihoods(
     reference: Mapping[str, IntArray],
     people: Mapping[str, IntArray],
 ) -> FloatArray:
-    """How much likelier published counts are with each of these people than without.
+    """Score how much likelier published counts are with each person than without.
 
-    Reference people and these are given by their codes of each trait.
+    `reference` and `people` have the codes of each trait.
     """
     size = len(next(iter(people.values())))
     scores = np.zeros(size)
@@ -144,7 +144,7 @@ def _cells(
     reference: Mapping[str, IntArray],
     people: Mapping[str, IntArray],
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """The cells of a table, and those that reference people and these are in, numbered."""
+    """Number the cells of a table, and return the cells of its rows, the reference and people."""
     columns, sizes = [], []
     for column in table.columns:
         trait, name = traits[column.name], column.name
@@ -161,7 +161,7 @@ def _cells(
 
 
 def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[IntArray, IntArray]:
-    """A column's codes of published values, and those of each code of a trait."""
+    """Return the codes of published values, and the code of each value of a trait."""
     known = trait.values if trait.numbers is None else pa.array(trait.numbers, from_pandas=True)
     if isinstance(column.public_domain, Bounds):
         axis = declared(column)
@@ -171,12 +171,15 @@ def _codes(column: Column, trait: Trait, values: pa.Array) -> tuple[IntArray, In
             for array in (values, known)
         )
         return released, own
-    value_codes = pc.index_in(values, value_set=known).fill_null(len(known))  # nobody has these
+    value_codes = pc.index_in(values, value_set=known).fill_null(len(known))  # nobody's values
     return value_codes.to_numpy().astype(np.int64), np.arange(len(known))
 
 
 def _points(axis: Grid, numbers: FloatArray) -> IntArray:
-    """The points of a declared grid where numbers are counted; missing ones are behind all."""
+    """Return the point of a declared grid at which each number is counted.
+
+    Numbers outside the bounds are clipped, as the publication does; missing ones come last.
+    """
     low, step = axis.bounds.low, axis.bounds.grid_step
     assert step is not None
     first = low.toordinal() - date(1970, 1, 1).toordinal() if isinstance(low, date) else low

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 NAME = "reconstruct"
+# Blocks of 20 people and 40 questions: twice as many equations as unknown secrets in each block.
 _IN_BLOCK = 20
 _MOST_BLOCKS = 100
 _GROUPS = 40
@@ -43,7 +44,7 @@ _AT_ONCE = 40
 
 
 def run(case: Case) -> Finding:
-    """Ask about random groups, and solve for everybody's secret."""
+    """Count secrets in random groups, and solve for everybody's secret."""
     door, table, epsilon = needed_door(case, NAME)
     column, secret = _secrets(case, table)
     blocks = len(secret) // _IN_BLOCK
@@ -77,7 +78,7 @@ def run(case: Case) -> Finding:
 
 
 def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
-    """People of the table, half of them with the secret, in blocks."""
+    """Return the guessed column, and the secrets of people, half of them true, in mixed order."""
     asked = case.options.sensitive
     columns = [
         column
@@ -91,7 +92,7 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
             f"{option('sensitive')}.",
         )
     counts = np.sort(table.counted([columns[0].name]).counts)[::-1]
-    # The commonest value, and then others as long as they are no more than half of the rows.
+    # The secret is the commonest value, and others as long as all make up at most half of the rows.
     with_secret = int(counts[: max(1, int((np.cumsum(counts) <= counts.sum() / 2).sum()))].sum())
     per_half = min(with_secret, int(counts.sum()) - with_secret, _IN_BLOCK * _MOST_BLOCKS // 2)
     per_half -= per_half % (_IN_BLOCK // 2)
@@ -104,7 +105,7 @@ def _secrets(case: Case, table: HeldTable) -> tuple[Column, BoolArray]:
 
 
 def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
-    """People with their block, their secret and the groups that they are in."""
+    """Return the table of people, with their block, their secret and their groups."""
     blocks = len(secret) // _IN_BLOCK
     names = [_group(number) for number in range(_GROUPS)]
     rows = pa.table(
@@ -117,7 +118,7 @@ def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
 
 
 def _asked(ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int) -> FloatArray:
-    """How many of every group have the secret: a line for each group, a column for each block."""
+    """Ask how many of every group have the secret; rows are groups, columns are blocks."""
     answers = []
     for start in range(0, _GROUPS, _AT_ONCE):
         names = [_group(number) for number in range(start, start + _AT_ONCE)]

@@ -40,51 +40,53 @@ _ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 
 
 _BLOCK = 1 << 21
-"""So many pairs of rows are looked at at once."""
+"""Pairs of rows compared at once: their distances take 16 megabytes."""
 
 
 _ALIKE = 1e-9
-"""Distances nearer to each other than this are the same; the rest is rounding."""
+"""Distances that differ by less are equal: the rest is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trait:
-    """A column that several tables have: what its codes stand for."""
+    """A column that several tables have, and the values of its codes."""
 
     name: str
     values: pa.Array
-    """The value of each code, in order where they have one; a missing one is the last."""
+    """The value of each code, sorted; a missing value comes last."""
     numbers: FloatArray | None
-    """The same as numbers, where they are numbers or days."""
+    """The values as numbers, with dates as days; None for other kinds."""
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.values)
 
     @property
     def missing(self) -> int:
-        """The code of a missing value, or one that no row has."""
+        """The code of a missing value; without missing values, a code that no row has."""
         return self.size - 1 if self.values.null_count else self.size
 
     @cached_property
     def scaled(self) -> FloatArray | None:
-        """Numbers as shares of their range; a missing one is two ranges away from all others."""
+        """Numbers as shares of their range; a missing one differs from all others by 1 or more."""
         if self.numbers is None:
             return None
         known = self.numbers[: self.missing]
         spread = float(known[-1] - known[0]) if len(known) else 0.0
         scaled = (self.numbers - (known[0] if len(known) else 0.0)) / (spread or 1.0)
+        # Two ranges away from the smallest number. Distances are cut at 1, and two missing values
+        # differ by 0.
         scaled[self.missing :] = -2.0
         return scaled
 
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Different rows of a table by their codes, and how often each of them occurs."""
+    """The distinct rows of a table by their codes, and how often each of them occurs."""
 
     codes: IntArray
-    """One line for each trait, one column for each row."""
+    """An array of traits x rows."""
     counts: IntArray
 
     def __len__(self) -> int:
@@ -92,11 +94,11 @@ class CodedRows:
 
     @property
     def rows(self) -> int:
-        """How many rows the table has."""
+        """The number of rows of the table."""
         return int(self.counts.sum())
 
     def drawn(self, most: int, number: int) -> IntArray:
-        """The places of some rows, each row being as likely as any other."""
+        """Return the indices of `most` rows, drawn pseudorandomly without replacement."""
         owners = np.repeat(np.arange(len(self)), self.counts)
         return owners[subset(len(owners), most, number)]
 
@@ -104,7 +106,7 @@ class CodedRows:
 def records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
 ) -> tuple[list[Trait], list[CodedRows]]:
-    """Tables by some columns that all of them have, the release being the first."""
+    """Code some columns of tables, of which the first is the release; refuse labels in it."""
     names = [column.name for column in columns]
     counted = [table.counted(names) for table in tables]
     for column in columns:
@@ -116,7 +118,7 @@ def records(
 def people_records(
     attack: str, columns: Sequence[Column], tables: Sequence[HeldTable]
 ) -> tuple[list[Trait], list[CodedRows]]:
-    """The same of tables that are all of people, none being a release."""
+    """Code some columns of tables of people, none of which is a release."""
     counted = [table.counted([column.name for column in columns]) for table in tables]
     traits, coded = [], []
     for axis, column in enumerate(columns):
@@ -131,11 +133,11 @@ def people_records(
 
 
 def _has_labels(column: Column, counted: Sequence[Frequencies]) -> bool:
-    """Whether a text of the release stands for several values; then none would meet a person."""
+    """Return whether a text of the release covers several values, so that it equals nobody's."""
     released, *people = (table.marginal([column.name]) for table in counted)
     try:
         (labels,) = boxes_of(released, [column], people).columns
-    except CallerError:  # texts that the schema does not know are nobody's labels
+    except CallerError:  # texts that the schema does not know are no labels
         return False
     return bool((labels.covers.leaves > 1).any())
 
@@ -151,7 +153,7 @@ def _labels(attack: str, column: Column) -> ParameterError:
 def _shared(
     attack: str, column: Column, tables: Sequence[pa.Array]
 ) -> tuple[Trait, list[IntArray]]:
-    """The values of several tables, numbered together."""
+    """Number the values of several tables together."""
     plain = [plain_values(attack, column, values) for values in tables]
     every = pa.concat_arrays(plain)
     known = pc.drop_null(every).unique()
@@ -171,7 +173,7 @@ def _shared(
 
 
 def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
-    """Values of one type, whatever their table holds them as; numbers as numbers."""
+    """Cast values to one type for each kind: numbers and days as floats, all else as text."""
     if column.kind is Kind.BOOLEAN and pa.types.is_string(values.type):
         values = pc.utf8_lower(values)
     if column.kind not in _ORDERED:
@@ -187,7 +189,7 @@ def plain_values(attack: str, column: Column, values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """Who is nearest to whom: pairs of a person and one of a crowd, by person, and how far."""
+    """Pairs of a person and a nearest row of a crowd, and the distance of each person."""
 
     people: IntArray
     crowd: IntArray
@@ -196,16 +198,16 @@ class Nearest:
 
 @dataclass(frozen=True, eq=False)
 class Crowd:
-    """Rows by some traits alone: those that are alike in them are one."""
+    """The distinct rows of a table by some traits."""
 
     traits: tuple[Trait, ...]
     codes: IntArray
     owners: IntArray
-    """For each row its place among those that differ."""
+    """For each row of the table its index among the distinct rows."""
 
     @classmethod
     def of(cls, traits: Sequence[Trait], axes: Sequence[int], rows: CodedRows) -> Crowd:
-        """The rows of a table by the traits at some places."""
+        """Reduce the rows of a table to some traits, given by their indices."""
         chosen = [traits[axis] for axis in axes]
         codes = rows.codes[list(axes)]
         key, _ = keys(list(codes), [trait.size for trait in chosen])
@@ -216,11 +218,11 @@ class Crowd:
         return len(self.codes[0])
 
     def nearest(self, people: IntArray) -> Nearest:
-        """The nearest of the crowd to each of some people, given by their codes.
+        """Return the nearest rows of the crowd for each person, given by their codes.
 
-        Whoever differs in more than so many columns that are no numbers is further away than that:
-        so those are looked at first who agree in all of these columns, then those who agree in all
-        but one, each found by a join; all pairs are looked at only for people who are left.
+        A row that differs in n columns without order is at least n away. So rows that agree in all
+        of these columns are compared first, then rows that agree in all but one, both found by a
+        join. All pairs are compared only for the people who are left.
         """
         unsettled, least = np.arange(people.shape[1]), np.full(people.shape[1], np.inf)
         pair_blocks: list[tuple[IntArray, IntArray]] = []
@@ -258,7 +260,7 @@ class Crowd:
         return Nearest(*np.divmod(pairs, max(len(self), 1)), least)
 
     def rows(self, near: Nearest) -> Iterator[tuple[IntArray, IntArray]]:
-        """Pairs of a person and a row that is as near as any, portion by portion."""
+        """Yield pairs of a person and a nearest row of the table, in portions."""
         row_counts = np.bincount(self.owners, minlength=len(self))
         order, starts = np.argsort(self.owners, kind="stable"), np.cumsum(row_counts) - row_counts
         rows_per_pair = row_counts[near.crowd]
@@ -273,14 +275,14 @@ class Crowd:
             start = end
 
     def distances(self, people: IntArray) -> FloatArray:
-        """The distance of each of some people from each of the crowd."""
+        """Return the distance of each person from each row of the crowd."""
         apart = np.zeros((people.shape[1], len(self)))
         for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
             apart += _column_apart(trait, mine[:, None], theirs)
         return apart
 
     def _apart(self, people: IntArray, crowd: IntArray) -> FloatArray:
-        """The distance of each person from one of the crowd."""
+        """Return the distance of each person from one given row of the crowd."""
         apart = np.zeros(len(crowd))
         for trait, mine, theirs in zip(self.traits, people, self.codes, strict=True):
             apart += _column_apart(trait, mine, theirs[crowd])
@@ -289,7 +291,10 @@ class Crowd:
     def _agreeing(
         self, people: IntArray, joins: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray] | None:
-        """Pairs that agree in some columns, by one set of columns or another; None of too many."""
+        """Return pairs that agree in any of the sets of columns; None if there are too many.
+
+        A quarter of all pairs is too many: comparing all of them is then as fast.
+        """
         pair_blocks, most = [], people.shape[1] * len(self) // 4
         for join in joins:
             if not join:
@@ -322,12 +327,12 @@ def _column_apart(trait: Trait, mine: IntArray, theirs: IntArray) -> Any:
 
 
 def texts(names: Sequence[str]) -> list[Column]:
-    """Columns whose values are compared as they are written."""
+    """Return columns whose values are compared as text."""
     return [Column(name, Kind.TEXT) for name in names]
 
 
 def minutes(attack: str, name: str, values: pa.Array) -> FloatArray:
-    """Times in minutes since 1970: dates, moments as ISO 8601 writes them, or seconds."""
+    """Return times in minutes since 1970, from dates, ISO 8601 moments, or seconds."""
     try:
         if (
             pa.types.is_integer(values.type)
@@ -340,8 +345,8 @@ def minutes(attack: str, name: str, values: pa.Array) -> FloatArray:
     except pa.ArrowInvalid:
         raise cannot_run(
             attack,
-            f"column {quoted(name)} is no time. Write moments like 2013-07-01T09:30:00, dates, or "
-            "seconds.",
+            f"column {quoted(name)} holds no times. Write moments like 2013-07-01T09:30:00, dates, "
+            "or seconds.",
         ) from None
     times: FloatArray = seconds.to_numpy(zero_copy_only=False) / 60
     return times

@@ -28,34 +28,34 @@ ALL = "all"
 
 _ROWS_COUNTED = "Rows are counted, not people, of whom some may have several."
 _MOST_STRANGERS = 0.5
-"""If more of the released rows than this fit nobody in the original, they are not people's rows."""
+"""If a larger share of released rows fits nobody in the original, they are not people's rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What one attack looks at, and what it needs to run."""
+    """The tables that an attack reads, and its conditions to run."""
 
     summary: str
     on_answers: bool = False
-    """It asks questions through the door. It needs the owner's table and no release."""
+    """It queries the owner's table through the door, and needs no release."""
     on_counts: bool = False
     """It reads published counts, which have no rows."""
     rows_are_people: bool = False
     """It takes released rows for people, so it does not fit a synthetic table."""
     names_people: bool = False
-    """A column of its data says whose each row is, whatever the schema's privacy unit."""
+    """Its data has a column that identifies people, whatever the schema's privacy unit."""
     needs_control: bool = False
-    """It is often right about anybody. Only the excess over a control group is leaked."""
+    """It is often right about anybody, so only the excess over a control group is a leak."""
     measures_leak: bool = True
-    """Its success is a leak; not a change of belief or the use that anyone has of a release."""
+    """Its success is a leak. False for a change of belief, and for the utility of a join."""
     list_adds_columns: bool = False
     """The list of people has columns that no release has."""
     reads_times: bool = False
     """It compares times of day, not only dates."""
     before_classes: bool = False
-    """It is tried on every anonymized table before that leaves."""
+    """It runs on every anonymized table before the table leaves."""
     before_rows: bool = False
-    """It is tried on synthetic rows, and on counts read as rows, before they leave."""
+    """It runs on synthetic rows, and on counts read as rows, before they leave."""
     fits_synthetic: bool = False
     """It can be required of synthetic rows, and of counts read as rows."""
     roles: tuple[Role, ...] = ()
@@ -65,7 +65,7 @@ class Attack:
     column_names: tuple[tuple[str, ...], ...] = ()
     """Sets of column names, one of which a release must have unless its owner maps columns."""
     needs: str | None = None
-    """What it needs beside a release and its original, so that it cannot run before a release."""
+    """An input that is missing before a release, so that it cannot run then."""
 
 
 _ANSWERS = "a table that answers questions"
@@ -138,7 +138,7 @@ ATTACKS: dict[str, Attack] = {
         needs=_ANSWERS,
     ),
     "membership": Attack(
-        summary="tell who was in the data that a table was made from",
+        summary="find out which people were in the data that a table was made from",
         on_counts=True,
         needs="people who are not in the data",
     ),
@@ -238,7 +238,8 @@ def _check_people(name: str, case: Case) -> None:
         return
     raise cannot_run(
         name,
-        f"rows of this table are nobody's: {reason}. See link, copies, inference and membership.",
+        f"the rows of this table do not belong to people: {reason}. See link, copies, inference "
+        "and membership.",
     )
 
 
@@ -247,13 +248,13 @@ def run_all(
     progress: Callable[[float, float], None] | None = None,
     names: Collection[str] = tuple(ATTACKS),
 ) -> Findings:
-    """Run every attack that fits, or those named; the others say why they did not run."""
+    """Run every attack that fits, or those named, and collect the reasons of the others."""
     findings: list[Finding] = []
     not_run: dict[str, str] = {}
     for number, name in enumerate(names, start=1):
         try:
             findings.append(run(name, case))
-        except CallerError as error:  # it does not fit, or labels cannot be read
+        except CallerError as error:  # the attack does not fit, or labels cannot be read
             not_run[name] = reason_of(error)
         if progress is not None:
             progress(number, len(names))

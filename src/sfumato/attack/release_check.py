@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 
 SAMPLE = 10_000
-"""Of a table with more rows, so many are tried."""
+"""People tried of a larger table: intervals are then within 1 %, in bounded time."""
 
 
 _MEND = (
     f"Ask for a larger {option('k')}, or for {option('l')} or {option('t')}; leave out columns; or "
-    "require less. sfumato attack tells of a release that was written who is hit."
+    "require less. sfumato attack shows for a written release who is hit."
 )
 
 
@@ -78,7 +78,7 @@ def attacked(
 
 
 def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
-    """What attacks find: the usual ones with some people, others that are asked for with all."""
+    """Run the usual attacks with a sample of people, and the other required ones with all."""
     engine, schema, rows = decided.table.engine, decided.table.schema, decided.figures["rows"]
     provenance = {**decided.parameters, **decided.guarantee.parameters}
     usual = [name for name in names if name in CLASS_ATTACKS]
@@ -104,7 +104,7 @@ def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
 
 
 def sampled(findings: Findings, rows: int) -> Findings:
-    """The same, those of which were tried on some people only saying so."""
+    """Add a remark to the findings that were tried on a sample of people."""
     remark = f"Tried on people drawn at random, about {SAMPLE:,} of {rows:,}."
     return Findings(
         tuple(
@@ -118,12 +118,12 @@ def sampled(findings: Findings, rows: int) -> Findings:
 
 
 def _looked_at(schema: Schema) -> list[Column]:
-    """The columns that attacks look at."""
+    """Return the columns that attacks read."""
     return [*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE)]
 
 
 def _counted(decided: Anonymized) -> Frequencies | None:
-    """The original by all that attacks look at; None where that does not fit in memory."""
+    """Count the original by all columns that attacks read; None if it does not fit in memory."""
     names = [column.name for column in _looked_at(decided.table.schema)]
     try:
         return counted_whole(decided.table, names)
@@ -132,7 +132,7 @@ def _counted(decided: Anonymized) -> Frequencies | None:
 
 
 def _people(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
-    """Some people to be looked up, by what they can be found by alone."""
+    """Return a sample of people to look up, with their quasi-identifiers alone."""
     engine, quasi = decided.table.engine, decided.table.schema.by_role(Role.QUASI)
     names = [column.name for column in quasi]
     if counted is not None:
@@ -146,7 +146,7 @@ def _people(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -
 
 
 def drawn(counted: Frequencies, most: int) -> Frequencies:
-    """Rows of a table at random, one after the other; all where they are no more than that."""
+    """Return `most` rows of a table, drawn pseudorandomly; all rows if it has no more."""
     if counted.total <= most:
         return counted
     row_positions = below(counted.total, most, 0)
@@ -157,7 +157,7 @@ def drawn(counted: Frequencies, most: int) -> Frequencies:
 
 
 def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
-    """The released rows, without suppressed ones: from what was counted, else in the engine."""
+    """Return the released rows without suppressed ones, from the counts or from the engine."""
     engine, recoding, held = decided.table.engine, decided.spelled_recoding(), decided.columns
     group = [Column(GROUP, Kind.INTEGER)] if decided.values is not None else []
     columns = [
@@ -174,7 +174,7 @@ def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None)
 
 
 def _recounted(counted: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
-    """What was counted, as it is released: labels in the place of values."""
+    """Return the counts as they are released, with labels in place of values."""
     released_rows, worn = recoded(counted, recoding)
     labels = {name: Listed(name, label.dictionary, declared=False) for name, label in worn.items()}
     other_axes = [number for number, name in enumerate(counted.columns) if name not in labels]
@@ -189,7 +189,7 @@ def _recounted(counted: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
 
 
 def _buckets(lent: ExitStack, decided: Anonymized) -> HeldTable:
-    """The sensitive values by group, where they are a table of their own."""
+    """Open the table of sensitive values by group, which an anatomy has."""
     assert decided.values is not None
     engine = open_source(decided.values)
     lent.callback(engine.close)
@@ -266,7 +266,7 @@ def _attacked(
     names: Sequence[str],
 ) -> Findings:
     engine, table = original
-    # Nobody is looked up by a name: rows of people are told by what the release has of them.
+    # Identifiers are left out: synthetic ones are invented, and people are compared by the rest.
     columns = tuple(
         column
         for column in schema.columns

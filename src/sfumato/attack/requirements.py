@@ -1,4 +1,4 @@
-"""Requirements of attacks before a release may leave, such as `link<0.05`, and the findings kept.
+"""Requirements that a release must meet before it leaves, such as `link<0.05`, and its findings.
 
 A requirement compares the success of a finding. A suffix names another figure: `link.high` is the
 upper end of the interval, `link.risk` and `link.excess` are the excess over a control group or a
@@ -64,7 +64,7 @@ class Requirement:
     at_most: bool
 
     def failure(self, findings: Findings) -> str | None:
-        """Return in words why the findings do not meet it, or None if they do."""
+        """Return a sentence about why the findings do not meet it, or None if they do."""
         tried = next(
             (finding for finding in findings.findings if finding.attack == self.attack), None
         )
@@ -95,18 +95,21 @@ def read_requirements(written: Sequence[str] | str) -> tuple[Requirement, ...]:
 def attacks_wanted(
     attacks: bool | None, required: Sequence[Requirement], *, publish: bool, off: str
 ) -> bool:
-    """Whether a release is to be attacked; refused where it must not and must, `off` says how."""
+    """Return whether to attack a release; raise if attacks are switched off but required.
+
+    `off` is the option that switched them off, for the message.
+    """
     if attacks is False and (required or publish):
         flag = option("require") if required else option("publish_findings", True)
         raise ParameterError(
             "options_conflict",
-            f"{flag} means nothing where no attack is tried. Drop {off}, or {flag}.",
+            f"{flag} needs attacks, and {off} switches them off. Leave out {off}, or {flag}.",
         )
     return bool(attacks) or bool(required) or publish
 
 
 def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
-    """Refuse, before a search, what needs columns that a table with classes does not have."""
+    """Refuse, before a search, requirements whose columns an anonymized table does not have."""
     held = {
         held_column.name
         for held_column in (*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE))
@@ -124,9 +127,9 @@ def check_fitting(requirements: Iterable[Requirement], schema: Schema) -> None:
 
 
 def check_paid(requirements: Iterable[Requirement], columns: Sequence[Column] | None) -> None:
-    """Refuse, before a charge, what cannot be shown of such columns in rows that are nobody's.
+    """Refuse, before a charge, requirements whose attack cannot run on the synthetic rows.
 
-    Without columns nothing is released that could be read as rows.
+    `columns` are those of the rows; None if the release has nothing that could be read as rows.
     """
     for requirement in requirements:
         reason = _impossible(requirement.attack, columns)
@@ -135,16 +138,16 @@ def check_paid(requirements: Iterable[Requirement], columns: Sequence[Column] | 
 
 
 def _impossible(attack: str, columns: Sequence[Column] | None) -> str | None:
-    """Why an attack cannot run on rows that are nobody's, and what to write instead."""
+    """Return why an attack cannot run on synthetic rows, and what to write instead."""
     if attack not in SYNTHETIC_ATTACKS:
         return (
-            "takes released rows for people's, and these are nobody's. Drop it, or require "
-            f"something of {', '.join(SYNTHETIC_ATTACKS)}."
+            "takes released rows for people's rows, and these are synthetic. Leave it out, or "
+            f"require one of {', '.join(SYNTHETIC_ATTACKS)}."
         )
     if columns is None:
         return (
-            "looks at rows, and this publication has no counts of single combinations of values "
-            "that could be read as rows. Drop it, or publish a histogram or marginals."
+            "reads rows, and this publication has no counts of single combinations of values "
+            "that could be read as rows. Leave it out, or publish a histogram or marginals."
         )
     names = ", ".join(quoted(column.name) for column in columns)
     lacking = [
@@ -215,15 +218,17 @@ def check(requirements: Iterable[Requirement], findings: Findings, *, mend: str)
 
 _PUBLISHED = (
     "Findings of attacks travel with this release. They were computed from the original rows, and "
-    "nothing that is guaranteed here covers what they tell of people. They say how many were "
-    "tried, from which the exact number of rows of the original, and of suppressed ones, may be "
-    "told."
+    "the guarantee does not cover them. They include the number of people tried, which can reveal "
+    "the exact number of rows of the original, and of suppressed rows."
 )
 
 
 @dataclass(frozen=True)
 class TriedAttacks:
-    """The findings, where any attack was tried, what was required of them, and if all may know."""
+    """The findings of a release, what was required of them, and whether they are published.
+
+    `findings` is None if no attack was tried.
+    """
 
     findings: Findings | None = None
     required: tuple[str, ...] = ()
@@ -231,7 +236,7 @@ class TriedAttacks:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What the holder keeps, by its name; nobody is named in it."""
+        """The record that the holder keeps; it names nobody."""
         if self.findings is None:
             return {}
         record = {"required": list(self.required), **self.findings.json(examples=False)}
@@ -239,14 +244,14 @@ class TriedAttacks:
 
     @property
     def travels(self) -> dict[str, Any]:
-        """The same for everybody: nothing, unless the holder publishes it."""
+        """The record in the side-car: empty unless the holder publishes the findings."""
         return self.kept if self.published else {}
 
     @property
     def notes(self) -> list[str]:
-        """What a receiver must know of findings that are published."""
+        """What a receiver must know about published findings."""
         return [_PUBLISHED] if self.travels else []
 
 
 NOT_TRIED = TriedAttacks()
-"""Of a release that no attack was tried on."""
+"""The state of a release that no attack was tried on."""

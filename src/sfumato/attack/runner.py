@@ -55,14 +55,43 @@ def attack(
     options: AttackOptions | None = None,
     progress: Progress | None = None,
 ) -> Finding | Findings:
-    """Run one attack on a release, or `all` that fit.
+    """Run one attack on a release, or all that fit.
 
-    Without a schema, roles are guessed from the release, or from its original where that is given.
-    That rows are nobody's is said by its side-car, or by `synthetic`.
+    Parameters
+    ----------
+    name
+        The name of an attack, or "all".
+    release
+        The release, or the table itself for an attack on answers.
+    schema
+        The schema or its file. Without one, roles are guessed from the original, or else from the
+        release.
+    known, original, other, other_original, control
+        The attacker's list of people, the original of the release, a second release, the original
+        of that, and people like those of the original who are not in it. Each attack states which
+        of them it needs.
+    synthetic
+        Whether the rows of the release are synthetic; a side-car says so itself.
+    options
+        The assumptions about the attacker; see `AttackOptions`.
+    progress
+        Called with the number of attacks that are done, and that will run.
+
+    Returns
+    -------
+    Finding or Findings
+        One finding, or for "all" every finding and the reasons why other attacks did not run.
+
+    Raises
+    ------
+    ParameterError
+        If the attack is unknown or does not fit the tables.
+    SchemaError, SourceError
+        If a table does not have the declared columns, or cannot be read.
     """
     arguments.text(name, "name")
     if name in ANSWER_ATTACKS and original is None:
-        original = release  # nothing was released yet: the table itself is asked
+        original = release  # the table itself is queried; nothing was released yet
     declared = _declared(schema, release if original is None else original)
     asked = options or AttackOptions()
     if name in ATTACKS and ATTACKS[name].list_adds_columns and known is not None:
@@ -74,7 +103,7 @@ def attack(
             moments = _with_moments(declared, asked)
             return _attacked(name, release, moments, tables, synthetic, asked, progress)
         except SourceError as error:
-            if error.code != "kind_mismatch":  # days are held as days: there is no time of day
+            if error.code != "kind_mismatch":  # the file holds dates, which have no time of day
                 raise
     return _attacked(name, release, declared, tables, synthetic, asked, progress)
 
@@ -128,7 +157,7 @@ def _remarked(finding: Finding, remarks: Sequence[str]) -> Finding:
 def throw_away(
     rows: pa.Table, schema: Schema, epsilon: Fraction
 ) -> Iterator[Callable[[str, Fraction], pa.Table]]:
-    """Put a table under a budget in memory, to be asked as any analyst asks."""
+    """Protect a table with a budget in memory, and yield a function that queries it."""
     from sfumato.vault.protection import (
         protect,  # the door stands above us, and is opened when asked
     )
@@ -148,7 +177,7 @@ def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
 
 
 def _with_list(schema: Schema, known: Source) -> Schema:
-    """The same with the columns of a list that the release need not have."""
+    """Return the schema with the columns of a list that the release need not have."""
     names = {column.name for column in schema.columns}
     with read(known) as table:
         added = [column for column in table.schema.columns if column.name not in names]
@@ -158,7 +187,7 @@ def _with_list(schema: Schema, known: Source) -> Schema:
 
 
 def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
-    """The same with times as they are written: of a date, the time of day is lost."""
+    """Return the schema with the time column as text, because a date has no time of day."""
     name = options.columns.get("time", "time")
     columns = [Column(c.name, Kind.TEXT) if c.name == name else c for c in schema.columns]
     return Schema(schema.table, tuple(columns), schema.unit, schema.layout, form=schema.form)
@@ -167,7 +196,7 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
 def _opened(
     opened: ExitStack, release: Source, schema: Schema, original: Source | None, synthetic: bool
 ) -> HeldRelease:
-    """A release; of published counts what was counted, which questions can still be asked about."""
+    """Open a release; for published counts open the table that was counted."""
     if _rows_are(release) == "counts" and original is not None:
         return HeldRelease(
             opened.enter_context(held_people(original, schema)),
@@ -184,7 +213,7 @@ def _maybe(opened: ExitStack, source: Source | None, schema: Schema) -> HeldTabl
 
 @contextmanager
 def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
-    """A table of people as they are, with those of the declared columns that it has."""
+    """Open a table of people, with the declared columns that it has."""
     names = [column.name for column in schema.columns]
     engine = open_source(source, layout=schema.layout, declared=names)
     try:
@@ -208,7 +237,7 @@ def held_people(source: Source, schema: Schema) -> Iterator[HeldTable]:
 def held_release(
     source: Source, schema: Schema, *, synthetic: bool = False
 ) -> Iterator[HeldRelease]:
-    """A release as attacks and counts have it: one table, or two of an anatomy."""
+    """Open a release for attacks and counts: one table, or the two of an anatomy."""
     provenance = _provenance(source)
     if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
@@ -232,7 +261,7 @@ def held_release(
 
 @contextmanager
 def _labels(source: Source, schema: Schema, starred: bool) -> Iterator[HeldTable]:
-    """A released table: labels are read as labels, suppressed rows are left out."""
+    """Open a released table: labels are read as labels, suppressed rows are left out."""
     engine, seen = open_labels(source, schema)
     try:
         held = engine.columns(engine.table)
@@ -260,32 +289,30 @@ def _present_columns(schema: Schema, held: Mapping[str, Kind]) -> tuple[Column, 
 
 
 def _may_be_starred(source: Source, schema: Schema) -> bool:
-    """Whether rows that say nothing are suppressed ones; they can be, where nothing is said."""
+    """Return whether blank rows may be suppressed ones; without a side-car they may."""
     release = described(source)
     return bool(schema.by_role(Role.SENSITIVE)) if release is None else release.starred
 
 
 def _sidecar(source: Source) -> Mapping[str, Any]:
-    """What lies beside a release; nothing where there is no side-car."""
+    """Read the side-car of a release; empty without one."""
     if not isinstance(source, str | Path) or "://" in str(source):
         return {}
     return read_sidecar(release_of(Path(source))) or {}
 
 
 def unread_sidecar(source: Source) -> tuple[str, ...]:
-    """What is to be said of a file in the place of a side-car that is none, or was damaged."""
+    """Return a remark if the file in the place of a side-car cannot be read."""
     if not isinstance(source, str | Path) or "://" in str(source) or _sidecar(source):
         return ()
     beside = sidecar_file(release_of(Path(source)))
     if not beside.is_file():
         return ()
-    return (
-        f"{quoted(str(beside))} is no side-car that can be read: how it was made is not known.",
-    )
+    return (f"{quoted(str(beside))} cannot be read as a side-car; the method is not known.",)
 
 
 def _rows_are(source: Source) -> RowsAre:
-    """What the rows of a release stand for, as far as its side-car says how it was made."""
+    """Return the kind of rows of a release, by the method in its side-car."""
     method = str(_sidecar(source).get("provenance", {}).get("method", ""))
     if method == "synthesize":
         return "nobody's"
@@ -297,7 +324,7 @@ def _promised(source: Source) -> tuple[float, float] | None:
 
 
 def _only_table(source: Source) -> Source:
-    """The table of a synthetic release, which may lie in a folder; of several, one is named."""
+    """Return the table of a synthetic release in a folder; raise if there are several."""
     path = Path(str(source)) if isinstance(source, str | Path) else None
     if path is None or not path.is_dir() or not _sidecar(source):
         return source
@@ -312,7 +339,7 @@ def _only_table(source: Source) -> Source:
 
 
 def _provenance(source: Source) -> Mapping[str, Any]:
-    """What the side-car says of how a release was made."""
+    """Return the parameters of method and guarantee from the side-car."""
     sidecar = _sidecar(source)
     sections = (
         sidecar.get(section, {}).get("parameters") or {} for section in ("provenance", "guarantee")

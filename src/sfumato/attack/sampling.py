@@ -24,6 +24,7 @@ _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)  # Appleby's finalizer of 64 
 
 def mixed(size: int, number: int) -> NDArray[np.uint64]:
     """Return pseudorandom 64-bit numbers; another `number` gives another sequence."""
+    # Sequences are 2^40 apart, so they never overlap for any table.
     numbers = np.arange(size, dtype=np.uint64) + np.uint64((number + 1) << 40)
     for mixer in _MIXERS:
         numbers ^= numbers >> np.uint64(33)
@@ -50,7 +51,7 @@ def subset(size: int, most: int, number: int) -> IntArray:
 
 
 def subsets(columns: int, size: int, most: int) -> list[tuple[int, ...]]:
-    """Sets of columns in lexicographic order: all, or `most` of them at even distances."""
+    """Return sets of columns in lexicographic order: all, or `most` of them at even distances."""
     total = comb(columns, size)
     if total <= most:
         return list(combinations(range(columns), size))
@@ -60,7 +61,7 @@ def subsets(columns: int, size: int, most: int) -> list[tuple[int, ...]]:
 
 
 def _numbered(number: int, columns: int, size: int) -> tuple[int, ...]:
-    """The set of a number in lexicographic order."""
+    """Return the set at an index of the lexicographic order (combinatorial number system)."""
     chosen: list[int] = []
     first = 0
     while len(chosen) < size:

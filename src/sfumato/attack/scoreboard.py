@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 NAME = "scoreboard"
+# Assumptions and constants of Narayanan and Shmatikov 2008, section 5.
 _KNOWS = 8
 _RATING_OFF, _DAYS_OFF = 1, 14
 _RATING_SCALE, _DAYS_SCALE = 1.5, 30.0
@@ -44,7 +45,7 @@ _BLOCK = 1 << 22
 
 
 def run(case: Case) -> Finding:
-    """Score everybody by what is known of each victim."""
+    """Score everybody in the release by the known ratings of each victim."""
     person, item = (needed_column(case, NAME, role) for role in (PERSON, "item"))
     rating, time = (column_of(case, NAME, role) for role in ("rating", "time"))
     names = [person, item, *(column for column in (rating, time) if column is not None)]
@@ -83,7 +84,7 @@ def run(case: Case) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated what, how and when; ratings and days that are not known are all alike."""
+    """Ratings: person, item, rating and day; unknown ratings and days are all 0."""
 
     people: IntArray
     items: IntArray
@@ -94,7 +95,7 @@ class Ratings:
     def of(
         cls, traits: list[Trait], rows: CodedRows, rating: str | None, time: str | None
     ) -> Ratings:
-        """Those of people; a person and an item that come twice count once, by the first."""
+        """Read ratings from coded rows; of a repeated person and item the first counts."""
         blank = pc.equal(pc.utf8_trim_whitespace(traits[0].values), "").fill_null(fill_value=True)
         named = rows.codes[:, ~blank.to_numpy(zero_copy_only=False)[rows.codes[0]]]
         _, first = np.unique(named[0] * traits[1].size + named[1], return_index=True)
@@ -108,7 +109,7 @@ class Ratings:
         return cls(codes[0], codes[1], np.nan_to_num(ratings), np.nan_to_num(days))
 
     def sample(self, knows: int, most: int) -> Ratings:
-        """So many ratings of each of some people, at random and not quite as they are."""
+        """Draw `knows` ratings of each of `most` people, and add errors to them."""
         order = np.lexsort((mixed(len(self.people), 1), self.people))
         starts = np.flatnonzero(np.diff(self.people[order], prepend=-1))
         rating_counts = np.diff(starts, append=len(order))
@@ -135,7 +136,7 @@ def _numbers(trait: Trait) -> FloatArray:
 def _claims(
     released: Ratings, known: Ratings, knows: int, people: int
 ) -> tuple[BoolArray, BoolArray]:
-    """For each victim whether somebody is claimed, and whether the best is the victim."""
+    """Return for each victim whether somebody is claimed, and whether the best is the victim."""
     order = np.argsort(released.items, kind="stable")
     items = released.items[order]
     first = np.searchsorted(items, known.items, side="left")
@@ -171,7 +172,7 @@ def _claims(
 
 
 def _best(board: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Who is best in each line, with what score, and the score of the second."""
+    """Return the best person of each row, the score, and the score of the second."""
     lines, best_person = np.arange(len(board)), board.argmax(axis=1)
     best = board[lines, best_person]
     board[lines, best_person] = -1.0

@@ -1,4 +1,4 @@
-"""Similarity: different values may mean the same, so a class of them says what they share.
+"""Similarity: different values may mean the same, so a class of them reveals what they share.
 
 *Attacker*: knows what values mean (by the hierarchy of the sensitive column, or because close
 numbers are alike), and a person's class.
@@ -58,9 +58,9 @@ def run(case: Case) -> Finding:
 
 
 def alike(column: Column, values: ClassValues, near: float) -> Hit:
-    """Which cells lie in classes that share a label or a narrow range."""
+    """Return the rule that finds cells in classes with one label or a narrow range."""
     marks: list[tuple[FloatArray, float]] = []
-    """Numbers of values, several side by side, and how far apart they may lie in a class."""
+    # Each mark has numbers for every value, and how far apart they may lie in a class.
     if column.hierarchy is not None:
         taxonomy = grow(column, values.names)
         leaves = taxonomy.locate(values.names)
@@ -72,7 +72,7 @@ def alike(column: Column, values: ClassValues, near: float) -> Hit:
 
 
 def _positions(values: ClassValues) -> FloatArray:
-    """Where values lie in the range, and in the middle of their people's places in order."""
+    """Return the position of each value in the range, and its mean rank among all people."""
     days = [value.toordinal() if hasattr(value, "toordinal") else value for value in values.names]
     line = np.array([np.nan if day is None else float(day) for day in days])
     known = np.flatnonzero(~np.isnan(line))

@@ -38,13 +38,13 @@ NAME = "singling-out"
 _EQUAL, _DIFFERENT, _UP_TO, _FROM = range(4)
 _MOST_BATCHES = 200
 _MOST_IDLE = 5
-"""So many batches without a new description are enough to believe that there are no more."""
+"""The search ends after so many batches without a new description."""
 _BATCH = 1_000
 _MOST_BYTES = 1 << 26
 
 
 def run(case: Case) -> Finding:
-    """Guess who stands alone, by what stands alone in the release."""
+    """Describe unique rows of the release, and count descriptions that fit one person."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     columns = [
@@ -95,7 +95,7 @@ def run(case: Case) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class Descriptions:
-    """Conditions that hold together: the trait, the comparison and the code of each."""
+    """Descriptions, one in each row: the trait, comparison and code of each of its conditions."""
 
     traits: IntArray
     comparisons: IntArray
@@ -105,12 +105,12 @@ class Descriptions:
         return len(self.codes)
 
     def select(self, chosen: BoolArray | IntArray | slice) -> Descriptions:
-        """Some of them."""
+        """Return some of the descriptions."""
         return Descriptions(self.traits[chosen], self.comparisons[chosen], self.codes[chosen])
 
 
 def joined(groups: Sequence[Descriptions]) -> Descriptions:
-    """All of several, those that are the same once, in the order of their first."""
+    """Join groups of descriptions without repeats, in the order of first occurrence."""
     every = [
         np.concatenate([getattr(group, name) for group in groups])
         for name in ("traits", "comparisons", "codes")
@@ -122,7 +122,7 @@ def joined(groups: Sequence[Descriptions]) -> Descriptions:
 
 
 def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
-    """How many people each description fits: sets of people as bits, which are intersected."""
+    """Count the people that each description fits, by intersecting bit masks of people."""
     fit_counts = np.zeros(len(asked), dtype=np.int64)
     bytes_each = max(people.shape[1] // 8, 1) * asked.codes.shape[1]
     size = max(_MOST_BYTES // bytes_each, 1)
@@ -167,7 +167,7 @@ def _holds(
 def _described(
     traits: Sequence[Trait], released: CodedRows, together: int, asked: int
 ) -> Descriptions:
-    """Descriptions of released rows that fit no other one, until there are as many as asked for."""
+    """Draw descriptions that fit one released row, until there are as many as asked for."""
     descriptions, idle = Descriptions(*np.zeros((3, 0, together), dtype=np.int64)), 0
     middles = np.array([_middle(trait, codes) for trait, codes in _pairs(traits, released)])
     ordered = np.array([trait.numbers is not None for trait in traits])
@@ -192,7 +192,7 @@ def _described(
 
 
 def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descriptions:
-    """Values that one released row has, and the ends of numbers where one row has them."""
+    """Return the values that one released row has, and the extremes of numbers."""
     conditions = []
     for axis, (trait, codes) in enumerate(_pairs(traits, released)):
         single = np.flatnonzero(np.bincount(codes, minlength=trait.size) == 1)
@@ -213,7 +213,7 @@ def _alone(traits: Sequence[Trait], released: CodedRows, asked: int) -> Descript
 
 
 def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptions:
-    """Columns, values and comparisons at random; below and above a number are what is beside it."""
+    """Draw random columns, values and comparisons, for the baseline."""
     chosen = _columns(len(traits), together, asked, 1_000_000)
     sizes = np.array([trait.size for trait in traits])
     missing = np.array([trait.missing for trait in traits])
@@ -223,19 +223,21 @@ def _at_random(traits: Sequence[Trait], together: int, asked: int) -> Descriptio
     sixth = ((random_words & np.uint64(0xFFFF)) % np.uint64(6)).astype(np.int64)
     plain = ~ordered[chosen] | (codes == missing[chosen])
     comparisons = np.where(plain, sixth % 2, np.array([0, 1, 2, 3, 2, 3])[sixth])
+    # Six comparisons: =, !=, <=, >=, < and >. A strict one is the other with the neighbouring
+    # code.
     codes = np.where(~plain & (sixth == 4), codes - 1, codes)
     codes = np.where(~plain & (sixth == 5), codes + 1, codes)
     return Descriptions(chosen, comparisons, codes)
 
 
 def _columns(columns: int, together: int, size: int, number: int) -> IntArray:
-    """So many sets of columns at random, each in the order of the table."""
+    """Draw random sets of columns, each in the order of the table."""
     random_words = mixed(size * columns, number + 1_000_000).reshape(size, columns)
     return np.sort(np.argsort(random_words, axis=1)[:, :together], axis=1)
 
 
 def _middle(trait: Trait, codes: IntArray) -> float:
-    """The code at or below which half of the released rows are."""
+    """Return the code of the median of the released rows."""
     known = codes[codes != trait.missing]
     if trait.numbers is None or not len(known):
         return float(trait.size)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def run(case: Case) -> Finding:
-    """Look for classes that make a belief grow."""
+    """Find people in whose class the belief in their value grows by the factor `gain`."""
     gain = case.options.gain
 
     def hit(column: Column, values: ClassValues) -> Hit:
@@ -47,20 +47,20 @@ def run(case: Case) -> Finding:
 
 
 def public_shares(case: Case, column: Column, values: ClassValues) -> FloatArray:
-    """How common each value is among all people."""
+    """Return how common each value is among all people."""
     totals = values.totals.astype(np.float64)
     if case.known is not None and column.name in case.known.names:
         table = case.known.counted([column.name])
         listed = table.axes[0].decode(table.codes[0]).to_pylist()
         counts = dict(zip(listed, table.counts.tolist(), strict=True))
         totals = np.array([counts.get(name, 0) for name in values.names], dtype=np.float64)
-        totals = np.maximum(totals, 1)  # nobody thinks that impossible which occurs
+        totals = np.maximum(totals, 1)  # no value that occurs is believed to be impossible
     shares: FloatArray = totals / totals.sum()
     return shares
 
 
 def gains(values: ClassValues, common: FloatArray) -> FloatArray:
-    """By which factor the belief in each value of each class grows."""
+    """Return the factor by which the belief in each value of each class grows."""
     inside = values.counts / values.sizes[values.owners]
     growth: FloatArray = inside / common[values.values]
     return growth

@@ -27,7 +27,7 @@ NAME = "tracker"
 
 
 def run(case: Case) -> Finding:
-    """Ask about large sets alone."""
+    """Ask four questions about large sets of people."""
     attacker = "asks about four sets of many people, which cancel out but for the victim"
     return played(case, NAME, _script, attacker, "Denning, Denning and Schwartz 1979")
 

@@ -55,11 +55,11 @@ NAME = "uniqueness"
 
 
 _SMALL = 0.05
-"""Below this share of the population the law of class sizes is guessed rather than seen."""
+"""Below this share of the population the remarks warn that estimates are unreliable."""
 
 
 def run(case: Case) -> Finding:
-    """Count who is alone in the population, or estimate it."""
+    """Count the released people who are unique in the population, or estimate their share."""
     if case.known is None and case.options.population_size is None:
         raise cannot_run(
             NAME,
@@ -92,16 +92,16 @@ def run(case: Case) -> Finding:
         success = _estimated(sample)
         expected = round(success.value * success.tried)
         remarks.append(
-            f"Expected are {expected:,} released people who are alone; who, is not known."
+            f"About {expected:,} released people are expected to be alone; it is not known who."
         )
     else:
         crowd = crowds(released, people, persons(people, unit) if unit else None)
-        crowd = np.maximum(crowd, released.sizes)  # who is released is one of them
+        crowd = np.maximum(crowd, released.sizes)  # released people are in the population
         alone = (crowd == 1)[alike_in(rows, names)]
         success = rate(rows, unit, alone.astype(np.float64), rows.counts.astype(np.float64))
         remarks.append(_linked(released.sizes, crowd))
     remarks.append(f"{alone_here:,} of {released.rows:,} are alone in the release.")
-    remarks += counted_people(unit, "one is alone who is in any class")
+    remarks += counted_people(unit, "a person who is alone in any class counts as alone")
     return Finding(
         attack=NAME,
         attacker=f"has a list of the population of {size:,} people",
@@ -116,7 +116,10 @@ def run(case: Case) -> Finding:
 
 
 def _estimated(sample: ClassSizes) -> Rate:
-    """The share of released people who are alone: as that of all people, who are drawn alike."""
+    """Estimate the share of released people who are unique: that of the whole population.
+
+    This assumes that everybody was equally likely to be released.
+    """
     people, rows = sample.population, round(sample.rows)
     every = [
         Rate.estimate(alone / people, deviation(sample, estimator) / people, rows)
@@ -138,12 +141,12 @@ def _estimates(sample: ClassSizes) -> list[str]:
         for name, figure in figures.items()
     )
     remarks = [
-        f"Estimated share of people alone in the population: {figures_text}; taken is {chosen}."
+        f"Estimated share of people alone in the population: {figures_text}; {chosen} is used."
     ]
     if sample.fraction < _SMALL:
         remarks.append(
-            f"A release of {percent(sample.fraction)} of the population tells little of the rest: "
-            "estimates from so few can be several times too high or half too low."
+            f"A release of {percent(sample.fraction)} of the population says little about the "
+            "rest: estimates from so few people can be several times too high or half too low."
         )
     return remarks
 
@@ -154,11 +157,12 @@ def _linked(sizes: IntArray, crowd: FloatArray) -> str:
 
 
 _SMALL_FRACTION = 0.1
+"""The tenth of Dankar's rule."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSizes:
-    """How many classes of a sample have each size, and the people of the population."""
+    """The number of classes of each size in a sample, and the size of the population."""
 
     sizes: FloatArray
     classes: FloatArray
@@ -166,13 +170,13 @@ class ClassSizes:
 
     @classmethod
     def of(cls, rows: IntArray, population: int) -> ClassSizes:
-        """The sizes of classes, each with how many classes have it."""
+        """Count classes by their size."""
         sizes, classes = np.unique(rows, return_counts=True)
         return cls(sizes.astype(np.float64), classes.astype(np.float64), population)
 
     @property
     def rows(self) -> float:
-        """The rows of the sample."""
+        """The number of rows of the sample."""
         return float((self.sizes * self.classes).sum())
 
     @property
@@ -181,12 +185,12 @@ class ClassSizes:
         return self.rows / self.population
 
     def having(self, size: int) -> float:
-        """How many classes have a size."""
+        """Return the number of classes of a size."""
         return float(self.classes[self.sizes == size].sum())
 
 
 def zayatz(sample: ClassSizes) -> float:
-    """The estimate of Zayatz."""
+    """Return the estimate of Zayatz 1991."""
     alone = sample.having(1)
     if not alone:
         return 0.0
@@ -199,7 +203,7 @@ def zayatz(sample: ClassSizes) -> float:
 
 
 def _drawn_once(sample: ClassSizes) -> FloatArray:
-    """The chance that a sample finds exactly one of i people, of those who are drawn from N."""
+    """Return for each class size i the hypergeometric chance h(i) to sample exactly one of i."""
     people, drawn = sample.population, sample.rows
     log_all = _log_choose(people, drawn)
     possible = sample.sizes - 1 <= people - drawn
@@ -216,7 +220,7 @@ def _log_choose(n: float, k: float) -> float:
 
 
 def pitman(sample: ClassSizes) -> float | None:
-    """The estimate by a Pitman process; None where no such process fits."""
+    """Return the estimate by a Pitman process (Hoshino 2001); None if no such process fits."""
     fitted = _fit_pitman(sample)
     if fitted is None:
         return None
@@ -227,7 +231,12 @@ def pitman(sample: ClassSizes) -> float | None:
 
 
 def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
-    """Climb the likelihood: for each alpha the best theta is found, the best alpha among them."""
+    """Maximize the likelihood: the best theta for each alpha, then the best alpha.
+
+    The log likelihood of k classes of sizes n_j in n rows is sum_{i<k} log(theta + alpha i)
+    - log Gamma(theta + n) / Gamma(theta + 1) + sum_j log Gamma(n_j - alpha) / Gamma(1 - alpha).
+    Both slopes are its derivatives.
+    """
     rows, classes = int(sample.rows), int(sample.classes.sum())
     if sample.having(1) == 0 or classes in (1, rows):
         return None
@@ -255,7 +264,7 @@ def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
 
 
 def _digamma(x: float | FloatArray) -> FloatArray:
-    """The derivative of the logarithm of the gamma function, of numbers above 0."""
+    """Return the digamma function, the derivative of log Gamma, for numbers above 0."""
     total, at = np.zeros(np.shape(x)), np.asarray(x, dtype=np.float64)
     for _ in range(8):
         total, at = total - 1 / at, at + 1
@@ -265,7 +274,7 @@ def _digamma(x: float | FloatArray) -> FloatArray:
 
 
 def snb(sample: ClassSizes) -> float | None:
-    """The estimate by a shifted negative binomial law; None where none fits."""
+    """Return the estimate by a shifted negative binomial law; None if none fits."""
     people, fraction = float(sample.population), sample.fraction
     classes, alone = float(sample.classes.sum()), sample.having(1)
     if not alone or fraction >= 1:
@@ -284,6 +293,8 @@ def snb(sample: ClassSizes) -> float | None:
 
     def surplus(r: float) -> float:
         p, total = law(r)
+        # The number of classes with exactly one sampled row under the law; it must equal those
+        # seen.
         base = 1 - (1 - p) * unsampled
         thin = (p / base) ** r * (1 + unsampled * r * (1 - p) / base)
         return float(total * fraction * thin - alone)
@@ -298,7 +309,7 @@ def snb(sample: ClassSizes) -> float | None:
 
 
 def dankar(sample: ClassSizes) -> tuple[str, float]:
-    """The estimate that Dankar's rule takes, with its name."""
+    """Return the estimate that Dankar's rule chooses, with its name."""
     first = zayatz(sample)
     if sample.fraction <= _SMALL_FRACTION:
         pitman_estimate = pitman(sample)
@@ -312,10 +323,11 @@ def dankar(sample: ClassSizes) -> tuple[str, float]:
 
 
 def deviation(sample: ClassSizes, estimate: Callable[[ClassSizes], float | None]) -> float:
-    """The standard deviation of an estimate, where the number of classes of a size is Poisson.
+    """Return the standard deviation of an estimate, if numbers of classes are Poisson.
 
-    The sum over sizes of f_i times the squared effect of one class more, by the delta method, or of
-    one class less where the population has no people for more. What does not fit moves nothing.
+    By the delta method its square is the sum over sizes i of f_i times the squared effect of one
+    more class, or of one class less if the population has no people for more. A changed sample that
+    no law fits has no effect.
     """
     estimated, total = estimate(sample) or 0.0, 0.0
     for size_index in np.argsort(sample.sizes)[:8].tolist():  # larger ones hardly move it
@@ -330,10 +342,10 @@ def deviation(sample: ClassSizes, estimate: Callable[[ClassSizes], float | None]
 
 
 def paired(sample: ClassSizes) -> float:
-    """The share of people who may have a twin though no two of a class were drawn.
+    """Return the share of people who may not be unique although every sampled class has one row.
 
-    Of q N people in pairs q n^2 / 2N pairs are drawn whole; larger classes are seen sooner. With
-    so many expected none is seen in 2.5 of 100 cases where they are -log 0.025.
+    If a share q of N people come in pairs, a sample of n draws q n^2 / 2N whole pairs on average.
+    None is drawn with chance 0.025 if this number is -log 0.025. Larger classes show sooner.
     """
     if sample.having(1) < sample.rows:
         return 0.0
@@ -343,7 +355,7 @@ def paired(sample: ClassSizes) -> float:
 def _root(
     falling: Callable[[float], float], low: float, high: float, *, logarithmic: bool = True
 ) -> float:
-    """Where a falling function is zero; the end where it is nearest if it is nowhere."""
+    """Return the zero of a falling function by halving; an end of the bracket if it has none."""
     for _ in range(48):
         middle = sqrt(low * high) if logarithmic else (low + high) / 2
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)

@@ -296,13 +296,13 @@ def evaluate(
         sfumato evaluate synthetic.csv --original people.csv --schema people.toml \\
             --target disease --report evaluation.html
     """
-    from sfumato.attack.evaluation.evaluate import compare_tables
+    from sfumato.attack.evaluation.evaluate import evaluate as evaluate_tables
     from sfumato.attack.evaluation.page import summary
     from sfumato.report.terminal import print_for_owner
 
     check_page(report, synthetic, original, schema, overwrite=overwrite)
     with progress("Comparing the tables", unit="sets of columns") as report_progress:
-        evaluation = compare_tables(
+        evaluation = evaluate_tables(
             synthetic, original, schema, target=target, progress=report_progress
         )
     if report is not None:

@@ -164,7 +164,7 @@ def test_ranks_cannot_be_read_as_people(vault: Path) -> None:
 @pytest.mark.parametrize(
     ("door", "written", "words"),
     [
-        (HISTOGRAM, "homogeneity<0.5", "these are nobody's. Drop it, or require something of link"),
+        (HISTOGRAM, "homogeneity<0.5", "these are synthetic. Leave it out, or require one of link"),
         (TWIN, "scoreboard<0.5", "these are nobody's"),
         (TWIN, "minimality<0.5", "these are nobody's"),
         (("publish", "histogram", "people", "--columns", "ill", "-o", "safe.csv"), "link<0.5",

@@ -137,7 +137,7 @@ def test_typing_errors_stop_the_exact_attacker_alone(
     assert exact.success.high < fuzzy.success.low
     assert fuzzy.success.value > 0.9
     assert clean.success.value > 0.98
-    assert "Forgiving nothing" in fuzzy.remarks[0]
+    assert "Without allowing for errors" in fuzzy.remarks[0]
 
 
 def test_fuzzy_linking_of_a_k_anonymous_table_gets_no_more_than_one_in_k(
@@ -198,7 +198,7 @@ def test_a_population_is_no_smaller_than_its_sample(found: Attacked) -> None:
     for size in (40, 41, 42, 50):
         told = found("uniqueness", sample, SCHEMA, population_size=size)
         assert told.victims == 0  # who they are is not known
-        assert any("Expected are" in one for one in told.remarks)
+        assert any("are expected to be alone" in one for one in told.remarks)
         assert told.success.high <= whole.success.value + 1e-12  # who is alone is so here too
         if size == 40:
             assert told.success.value == pytest.approx(whole.success.value)

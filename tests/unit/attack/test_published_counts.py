@@ -104,7 +104,7 @@ def test_counts_at_a_small_epsilon_tell_no_more_than_a_guess(
     assert told.success.low <= told.baseline.high
     assert told.bound == bound(0.5) == pytest.approx(0.6225, abs=1e-4)
     assert not told.passes_bound
-    assert any("Epsilon 0.5 lets nobody" in one for one in told.remarks)
+    assert any("epsilon 0.5 nobody can be right" in one for one in told.remarks)
 
 
 def test_numbers_are_counted_at_their_points(

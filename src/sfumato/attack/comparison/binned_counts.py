@@ -2,9 +2,9 @@
 
 *Bins* are runs of a column's values in the order of its hierarchy, or by size: one for each value
 if there are few, else with about equally many rows of the original. A label counts in every bin by
-the share that it covers: for declared or observed values by their number, for numbers and dates by
-length. Missing counts only where a cell says so. Values outside the column have the last bin. So
-the figures of a release do not depend on the releases that it is compared with.
+the share of it that the bin covers: values by their number, numbers and dates by length. No label
+covers missing values. Values outside the column have the last bin. So the figures of a release do
+not depend on the releases that it is compared with.
 *Rows* count in all bins that their labels cover. In an anatomy, values go with the rows of their
 group. *Published counts* come from a table with both columns; otherwise two columns count as
 independent. A box of a tree or a grid has two columns, A_low and A_high, which become a range
@@ -44,27 +44,27 @@ MOST_BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """A column cut into bins; `edges` has the first leaf of each, and one behind the last."""
+    """A column in bins; `edges` has the first leaf of each bin, and one behind the last."""
 
     column: Column
     taxonomy: Taxonomy
     edges: IntArray
     lengths: FloatArray
-    """The lengths of all leaves before each, and of all."""
+    """Cumulative lengths of the leaves, starting with 0."""
 
     @property
     def size(self) -> int:
-        """How many bins there are, that of strange values among them."""
+        """The number of bins, including the one of values outside the column."""
         return len(self.edges)
 
     @property
     def anywhere(self) -> FloatArray:
-        """The shares of bins for someone who knows nothing of the column."""
+        """The shares of bins if the column is unknown: by length."""
         shares = np.append(np.diff(self.lengths[self.edges]), 0.0)
         return np.asarray(shares / shares.sum()) if shares.any() else np.eye(self.size)[-1]
 
     def spread(self, labels: Sequence[Leaf]) -> FloatArray:
-        """The shares of bins of each label, a row each."""
+        """Return the shares of bins of each label, one row for each label."""
         shares = np.zeros((len(labels), self.size))
         leaves = self.taxonomy.positions(labels)
         leaves[[number for number, label in enumerate(labels) if _may_be_above(label)]] = -1
@@ -72,16 +72,17 @@ class ColumnBins:
         shares[values, np.searchsorted(self.edges, leaves[values], side="right") - 1] = 1.0
         for indexes, covers in self._read(labels, np.flatnonzero(leaves < 0).tolist()):
             shares[indexes, :-1] = self._covered(covers)
+        # Rows must add up to 1; the rest are values outside the column.
         shares[:, -1] = 1.0 - shares[:, :-1].sum(axis=1)
         return shares.clip(min=0.0)
 
     def _covered(self, covers: Covers) -> FloatArray:
-        """The shares of bins of labels that cover runs of leaves."""
+        """Return the shares of bins of labels that cover runs of leaves."""
         low = np.maximum(covers.first[:, None], self.edges[:-1])
         high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
         inside = np.where(low < high, self.lengths[high] - self.lengths[low], 0.0)
         by_label = np.add.reduceat(inside, covers.starts, axis=0)
-        empty = by_label.sum(axis=1) == 0  # what only other releases have
+        empty = by_label.sum(axis=1) == 0  # values that only other releases have
         leaves = np.add.reduceat((high - low).clip(min=0), covers.starts, axis=0)
         by_label[empty] = leaves[empty]
         return np.asarray(by_label / by_label.sum(axis=1, keepdims=True))
@@ -89,7 +90,7 @@ class ColumnBins:
     def _read(
         self, labels: Sequence[Leaf], indexes: Sequence[int]
     ) -> Iterator[tuple[Sequence[int], Covers]]:
-        """What labels cover, those that mean something; strange ones are found by halving."""
+        """Yield what labels cover; unreadable labels are isolated by halving, and skipped."""
         waiting = [indexes] if indexes else []
         while waiting:
             portion = waiting.pop()
@@ -104,7 +105,7 @@ class ColumnBins:
 
 
 def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> ColumnBins:
-    """Cut a column by what the original has, of which `original` counts the column alone."""
+    """Cut a column into bins by its counts in the original."""
     values = original.axes[0].decode(original.codes[0]).to_pylist()
     taxonomy = universe(column, [*labels, *values])
     leaves = taxonomy.positions(values)
@@ -122,7 +123,7 @@ def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> Co
 
 
 def _edges(rows: FloatArray) -> IntArray:
-    """Where bins begin: at each leaf, or after about as many rows each."""
+    """Return where bins begin: at each leaf, or after about equally many rows."""
     if len(rows) <= MOST_BINS:
         return np.arange(len(rows) + 1)
     before = np.concatenate([[0.0], np.cumsum(rows)])
@@ -133,7 +134,7 @@ def _edges(rows: FloatArray) -> IntArray:
 
 
 def _lengths(taxonomy: Taxonomy, own: BoolArray) -> FloatArray:
-    """What each leaf stands for: numbers up to half the way to the next, `own` values alike."""
+    """Return the length of each leaf: 1 for each own value; numbers reach half way to the next."""
     lengths = own.astype(np.float64)
     if taxonomy.leaves and numeric(taxonomy):
         placed = np.array([ordered(leaf) for leaf in taxonomy.leaves])
@@ -147,49 +148,49 @@ def _lengths(taxonomy: Taxonomy, own: BoolArray) -> FloatArray:
 
 
 def _may_be_above(label: Leaf) -> bool:
-    """Whether a text may be another label than that of the value it spells."""
+    """Return whether a text may be a label that covers other values than its own text."""
     return isinstance(label, str) and not stands_for_itself(label)
 
 
 def _closed(column: Column) -> bool:
-    """Whether the hierarchy names the only values there can be."""
+    """Return whether the hierarchy lists every value that can occur."""
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
 
 _BLOCK = 1 << 16
-"""So many combinations are spread at once."""
+"""Combinations spread over bins at once, to bound memory."""
 
 
 class Countable(Protocol):
-    """A release that can be asked for counts by bins."""
+    """A release that returns counts by bins."""
 
     def labels(self, name: str) -> list[Leaf]:
-        """What stands in a column; nothing where it does not have it."""
+        """Return the distinct cells of a column; none if the release lacks it."""
         ...
 
     def single(self, bins: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of a column."""
+        """Return the shares of rows by the bins of a column."""
         ...
 
     def pair(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of two columns."""
+        """Return the shares of rows by the bins of two columns."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
-    """Rows of people, or made up ones; values may lie apart in buckets."""
+    """Rows of people or synthetic rows; sensitive values may be in buckets."""
 
     release: HeldRelease
     _spread: dict[str, tuple[dict[Leaf, int], FloatArray]] = field(default_factory=dict, repr=False)
 
     def labels(self, name: str) -> list[Leaf]:
-        """What stands in a column; nothing where it does not have it."""
+        """Return the distinct cells of a column; none if the release lacks it."""
         held = self._holder(name)
         return [] if held is None else _values(self._counted(held, [name]), name)
 
     def pair(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of two columns."""
+        """Return the shares of rows by the bins of two columns."""
         names = first.column.name, second.column.name
         holders = [self._holder(name) for name in names]
         if None in holders:
@@ -209,7 +210,7 @@ class CountedRows:
         return held.counted(names, weight=weight)
 
     def single(self, bins: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of a column."""
+        """Return the shares of rows by the bins of a column."""
         held = self._holder(bins.column.name)
         if held is None:
             return bins.anywhere
@@ -217,7 +218,7 @@ class CountedRows:
         return _shares(counted.counts, self._rows(counted, bins)).reshape(-1)
 
     def _across(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
-        """A column of the rows with one of the values, by the groups that both have."""
+        """Count a column of the rows with one of the buckets, joined by their groups."""
         sides = []
         for bins in (first, second):
             held = self._holder(bins.column.name)
@@ -239,7 +240,7 @@ class CountedRows:
         return _normal(joined)
 
     def _rows(self, counted: Frequencies, bins: ColumnBins) -> FloatArray:
-        """The shares of bins of each combination."""
+        """Return the shares of bins of each combination."""
         name = bins.column.name
         if name not in self._spread:
             labels = self.labels(name)
@@ -255,13 +256,13 @@ class CountedRows:
 
 @dataclass(frozen=True, eq=False)
 class CountedTables:
-    """Published tables of counts, each by some columns; labels stand where bins would."""
+    """Published tables of counts, each by some columns."""
 
     tables: Sequence[pa.Table]
     count: str = "count"
 
     def labels(self, name: str) -> list[Leaf]:
-        """What stands in a column; nothing where it does not have it."""
+        """Return the distinct cells of a column; none if the release lacks it."""
         return [
             label
             for table in self.tables
@@ -270,7 +271,7 @@ class CountedTables:
         ]
 
     def pair(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of two columns."""
+        """Return the shares of rows by the bins of two columns."""
         names = first.column.name, second.column.name
         both = [table for table in self.tables if {*names} <= {*table.column_names}]
         if not both:
@@ -279,7 +280,7 @@ class CountedTables:
         return _shares(self._counts(table), *(_spread(table, bins) for bins in (first, second)))
 
     def single(self, bins: ColumnBins) -> FloatArray:
-        """The shares of rows by the bins of a column."""
+        """Return the shares of rows by the bins of a column."""
         having = [table for table in self.tables if bins.column.name in table.column_names]
         if not having:
             return bins.anywhere
@@ -287,7 +288,7 @@ class CountedTables:
         return _shares(self._counts(table), _spread(table, bins)).reshape(-1)
 
     def _counts(self, table: pa.Table) -> FloatArray:
-        """Counts that noise has brought below zero are none."""
+        """Return the counts of a table; negative noisy counts become 0."""
         numbers = table[self.count].cast(pa.float64()).fill_null(0.0)
         return np.asarray(numbers, dtype=np.float64).clip(min=0.0)
 
@@ -302,7 +303,7 @@ def _spread(table: pa.Table, bins: ColumnBins) -> FloatArray:
 def _shares(
     counts: IntArray | FloatArray, first: FloatArray, second: FloatArray | None = None
 ) -> FloatArray:
-    """Combinations added up by the bins of one column, or of two."""
+    """Add combinations up by the bins of one column, or of two."""
     right = np.ones((len(counts), 1)) if second is None else second
     summed = np.zeros((first.shape[1], right.shape[1]))
     for start in range(0, len(counts), _BLOCK):
@@ -312,7 +313,7 @@ def _shares(
 
 
 def _normal(summed: FloatArray) -> FloatArray:
-    """As shares; of nothing at all, nothing is known, and all bins are alike."""
+    """Return counts as shares; equal shares if all counts are 0."""
     total = float(summed.sum())
     return summed / total if total else np.full(summed.shape, 1.0 / summed.size)
 
@@ -329,7 +330,7 @@ def _values(counted: Frequencies, name: str) -> list[Leaf]:
 
 
 def _key(label: Leaf) -> Leaf:
-    """A label to be looked up by; no NaN is equal to another."""
+    """Return a label as a dictionary key; NaN needs one because it is not equal to itself."""
     return "nan" if isinstance(label, float) and label != label else label
 
 
@@ -340,13 +341,13 @@ _RANGED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 
 
 def published_counts(release: Release, schema: Schema) -> CountedTables:
-    """The tables of a publication that count rows by declared columns."""
+    """Return the tables of a publication that count rows by declared columns."""
     labelled = (_labelled(table, schema) for table in release.tables.values())
     return CountedTables([counted for counted in labelled if counted is not None], _COUNT)
 
 
 def _labelled(table: pa.Table, schema: Schema) -> pa.Table | None:
-    """A table with one column for each of the schema's that it has, and its counts."""
+    """Return a table with the columns of the schema that it has, and its counts."""
     if _COUNT not in table.column_names:
         return None
     if _LEAF in table.column_names:  # the others are sums of these

@@ -47,20 +47,20 @@ if TYPE_CHECKING:
 
 
 COMPARED = tuple(one for one in ATTACKS if one not in {*ANSWER_ATTACKS, "composition", JOIN})
-"""The attacks on one release; others are on answers, or on two tables at once."""
+"""The attacks on one release; the others attack answers, or two tables at once."""
 
 
 _PRIVATE = "differential privacy"
 
 
-_NO_L = "no side-car says that l-diversity was asked for."
+_NO_L = "no side-car says that l-diversity was required."
 
 
-_NO_ROWS = "the release has counts and no rows that could be looked up."
+_NO_ROWS = "the release has counts and no rows to look people up in."
 
 
 _MEASURED = ("loss", "precision", "discernability", "suppressed")
-"""Costs that are told of rows with labels, beside what is told of all."""
+"""Costs of rows with labels, shown beside the utility that every candidate has."""
 
 
 def compare(
@@ -73,13 +73,48 @@ def compare(
     synthetic: Sequence[str] | str = (),
     progress: Progress | None = None,
 ) -> Comparison:
-    """Set candidates for a release beside each other: what attackers get, what they are good for.
+    """Compare candidates for a release: what attackers learn from each, and how useful it is.
 
-    Each is a path, a table or a release in memory; a mapping gives them names. Where the original
-    is an open table, its schema is known. `known` is an attacker's list of people, with which each
-    is also joined; `control` has people like those of the original who are not in it; `synthetic`
-    names candidates whose rows are nobody's, where no side-car says so. Nothing is charged; what is
-    found is computed from the original, and for the owner.
+    Nothing is charged. The result is computed from the original, so it is for the owner only.
+
+    Parameters
+    ----------
+    candidates
+        Paths, tables or releases. A mapping gives them names; otherwise files are named by their
+        stem.
+    original
+        The table that the candidates were made from.
+    schema
+        The schema of the original, or its file. Leave it out if the original is an open table.
+    known
+        An attacker's list of people. Each candidate is also joined with it.
+    control
+        People like those of the original who are not in it. With them, attacks that are often right
+        about anybody can be judged.
+    synthetic
+        Names or paths of candidates with synthetic rows, if no side-car says so.
+    progress
+        Called with the number of candidates that are done, as a float, and the number of all.
+
+    Returns
+    -------
+    Comparison
+        The candidates with risk and utility, and the best trade-offs (`frontier`).
+
+    Raises
+    ------
+    ParameterError
+        If there is no candidate, a name is unknown, or the original has no rows.
+    SchemaError
+        If no column of the original can be counted in the candidates.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> comparison = sf.compare(
+    ...     ["k5.csv", "k20.csv"], original="people.csv", schema="people.toml"
+    ... )  # doctest: +SKIP
+    >>> comparison.frontier[0].name  # doctest: +SKIP
     """
     declared = _declared(original, schema)
     people = source_of(original)
@@ -168,21 +203,21 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
         if schema is not None:
             raise ParameterError(
                 "options_conflict",
-                "An open table has its schema; a second one is not taken. Leave "
+                "An open table already has a schema, and a second one cannot be used. Leave "
                 f"{option('schema')} out.",
             )
         return original.declared or original.schema
     if schema is None:
         raise ParameterError(
             "schema_missing",
-            "What the columns of the original are must be declared. Give schema='people.toml' or "
-            "an sf.Schema, or open the original with sf.read first.",
+            "The columns of the original must be declared. Give schema='people.toml' or an "
+            "sf.Schema, or open the original with sf.read first.",
         )
     return schema if isinstance(schema, Schema) else load(arguments.path(schema, "schema"))
 
 
 def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
-    """Each candidate under a name of its own: as given, or as its file is called."""
+    """Give each candidate a unique name: the given one, or the stem of its file."""
     if isinstance(candidates, Mapping):
         pairs = [
             (arguments.text(name, "A name"), candidate) for name, candidate in candidates.items()
@@ -222,7 +257,7 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
 
 
 def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[str]) -> set[str]:
-    """The candidates whose rows are nobody's as their owner says, by name or by path."""
+    """Return the names of candidates that the owner calls synthetic, by name or by path."""
     synthetic_names = set()
     for asked in synthetic:
         mine = [name for name, candidate in named if asked in (name, str(candidate))]
@@ -247,12 +282,11 @@ def _called(candidate: object, position: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Entry:
-    """A candidate that is open: rows to attack and to count, or counts alone."""
+    """An open candidate: rows to attack and to count, or counts alone."""
 
     name: str
     source: Source
     sidecar: Mapping[str, Any] | None
-    """Its side-car."""
     counts: Countable
     rows: HeldRelease | None
     published: Sequence[PublishedTable] = ()
@@ -267,12 +301,12 @@ class _Entry:
 
     @property
     def promised(self) -> tuple[float, float] | None:
-        """The epsilon and delta of its promise."""
+        """The epsilon and delta of its guarantee."""
         return price(self.guarantee.get("parameters") or {})
 
     @property
     def is_private(self) -> bool:
-        """Whether rows are nobody's, or counts noisy."""
+        """Whether rows are synthetic, or counts are noisy."""
         made_up = self.rows is not None and self.rows.rows_are == "nobody's"
         return made_up or self.guarantee.get("kind") == _PRIVATE
 
@@ -307,7 +341,7 @@ def _sidecar(source: Source) -> dict[str, Any] | None:
 def _bins(
     schema: Schema, people: HeldTable, entries: Sequence[_Entry]
 ) -> tuple[list[ColumnBins], list[str]]:
-    """The columns that are counted, each cut the same way for all; and those that cannot be."""
+    """Return the bins of columns, the same for all candidates, and remarks about the others."""
     apart = schema.unit.column
     compared = [
         column
@@ -332,10 +366,10 @@ def _bins(
 
 @dataclass(frozen=True, eq=False)
 class ComparedOriginal:
-    """The original, and what else candidates are held against.
+    """The original, and the other tables that candidates are compared with.
 
-    By its `source` it is measured against classes of rows; without it that is left out. `joined` is
-    the list of people once more, as a table that rows are joined with.
+    With `source`, k, l and t of candidates are measured against the original. `joined` is the list
+    of people as a table to join with.
     """
 
     schema: Schema
@@ -348,7 +382,7 @@ class ComparedOriginal:
     def candidate(
         self, entry: _Entry, yardstick: Yardstick, progress: Progress | None
     ) -> Candidate:
-        """All that is told of one."""
+        """Attack and measure one candidate."""
         guarantee = entry.guarantee
         epsilon, delta = entry.promised or (None, None)
         reached = self._reached(entry)
@@ -388,13 +422,14 @@ class ComparedOriginal:
             findings = run_all(case, progress, names=on_counts)
             silent = dict.fromkeys([name for name in names if name not in on_counts], _NO_ROWS)
             return Findings(findings.findings, {**silent, **findings.refusals})
+        # Minimality reasons from a required l-diversity, so it fits only where one was required.
         if any(asked_of(entry.rows.provenance, column.name) for column in case.sensitive):
             return run_all(case, progress, names=names)
         findings = run_all(case, progress, names=[name for name in names if name != MINIMALITY])
         return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.refusals})
 
     def _reached(self, entry: _Entry) -> dict[str, Any]:
-        """What classes of rows reach; rows that are nobody's have none."""
+        """Measure k, l and t of a candidate; synthetic rows and counts have none."""
         if entry.rows is None or entry.is_private or self.source is None:
             return {}
         try:
@@ -418,5 +453,5 @@ def _kind(entry: _Entry) -> str:
     if entry.rows is None:
         return "counts with noise"
     if entry.is_private:
-        return "made-up rows"
+        return "synthetic rows"
     return "two tables" if is_anatomy(entry.source) else "rows"

@@ -82,7 +82,7 @@ _TERMS = (
 
 
 def page(comparison: Comparison) -> str:
-    """The whole page."""
+    """Return the whole page."""
     return render(
         "Candidates for a release",
         [*comparison_blocks(comparison), Glossary(_TERMS)],
@@ -92,7 +92,7 @@ def page(comparison: Comparison) -> str:
 
 
 def comparison_blocks(comparison: Comparison) -> list[Block]:
-    """The comparison as a page of its own or as part of another page."""
+    """Return the blocks of the comparison, for its own page or for part of another."""
     drawn = picture(comparison)
     sections: dict[str, list[Block]] = {
         EXAMINED: [*([] if drawn is None else [drawn]), _overview(comparison)],
@@ -113,7 +113,7 @@ def comparison_blocks(comparison: Comparison) -> list[Block]:
 
 
 def summary(comparison: Comparison) -> list[str]:
-    """The results in sentences."""
+    """Return the results in sentences."""
     best = comparison.frontier
     sentences = [_candidate_sentence(candidate) for candidate in comparison.candidates]
     rated = [candidate for candidate in comparison if candidate.exposure and candidate.utility]
@@ -139,7 +139,7 @@ def summary(comparison: Comparison) -> list[str]:
 
 
 def _joins(comparison: Comparison) -> list[tuple[Candidate, Finding]]:
-    """The candidates that were joined with the list, and the result of the join."""
+    """Return the candidates that were joined with the list, and the result of each join."""
     return [
         (candidate, candidate.joined) for candidate in comparison if candidate.joined is not None
     ]
@@ -191,7 +191,7 @@ def _candidate_sentence(candidate: Candidate) -> str:
 
 
 def picture(comparison: Comparison) -> Picture | None:
-    """Privacy against utility, a point for each candidate that has both; None if none has."""
+    """Draw privacy against utility, one point for each candidate; None if no candidate has both."""
     best = {candidate.name for candidate in comparison.frontier}
     points, rows = [], []
     for candidate in comparison.candidates:
@@ -257,7 +257,7 @@ def _guarantees(comparison: Comparison) -> PageTable:
 
 
 def _attack_table(comparison: Comparison) -> PageTable:
-    """A row for each attack that ran on any candidate, a column for each candidate."""
+    """Return a table with a row for each attack that ran, and a column for each candidate."""
     by_candidate = [
         {finding.attack: finding for finding in candidate.findings} for candidate in comparison
     ]
@@ -282,7 +282,7 @@ def _success_text(finding: Finding | None) -> str:
 
 
 def _attacks_by_candidate(comparison: Comparison) -> Sequence[Block]:
-    """All attacks on each candidate, folded under its name."""
+    """List all attacks on each candidate, folded under its name."""
     return [
         Folded(
             f"{candidate.name}: every attack, and what did not run",

@@ -1,12 +1,13 @@
 """The result of a comparison: risk and utility of each candidate, and the Pareto frontier.
 
-The *privacy* of a candidate is set by the attack that certainly gets most: its excess over a guess,
-or over people who are not in the data (the `risk` of its finding). An attack that is often right
-about anybody counts only with such a control group. Changes of belief and the use of joins do not
-count. If no attack ran, the risk is the most that epsilon allows anyone who guesses whether a
+The *privacy* of a candidate is set by the attack that certainly learns most: its excess over a
+guess, or over people who are not in the data (the `risk` of its finding). An attack that is often
+right about anybody counts only with such a control group. Changes of belief and the utility of
+joins do not count. If no attack ran, the risk is the most that epsilon allows for a guess whether a
 person is in the data. A candidate beats another if it is no worse in both risk and utility, better
-in one, and has no larger epsilon, because epsilon also covers attacks that nobody tried. Candidates
-that none beats are the frontier. All figures are computed from the original, for the owner.
+in one, and has no larger epsilon, because epsilon also covers attacks that nobody tried. The
+frontier has the candidates that no other beats. All figures are computed from the original, for the
+owner.
 Decisions `release-gate` and `matching`.
 """
 
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from sfumato.attack.finding import Finding, Findings
 
 PROMISE = "promise"
-"""What stands in the place of an attack where none ran."""
+"""The name in place of an attack if none ran."""
 FOR_THE_OWNER = "for the owner: computed from the original"
 
 
 class Exposure(NamedTuple):
-    """How far an attacker is right beyond a guess, with its ends, and by which attack."""
+    """The excess of the best attack over a guess, its interval, and the name of the attack."""
 
     risk: float
     low: float
@@ -46,17 +47,17 @@ class Exposure(NamedTuple):
 
     @classmethod
     def of(cls, finding: Finding) -> Exposure:
-        """That of a finding, its ends taken from those of the success."""
+        """Return the exposure of a finding; its interval compares opposite ends of both rates."""
         against, success = finding.control or finding.baseline, finding.success
         pairs = ((success.low, against.high), (success.high, against.low))
         ends = ((mine - theirs) / max(1 - theirs, 1e-12) for mine, theirs in pairs)
         low, high = (min(max(end, 0.0), 1.0) for end in ends)
-        risk = finding.risk if low else 0.0  # what reaches the guess cannot be told from chance
+        risk = finding.risk if low else 0.0  # an interval that reaches the guess may be chance
         return cls(risk, min(low, risk), max(high, risk), finding.attack)
 
     @classmethod
     def promised(cls, epsilon: float, delta: float) -> Exposure:
-        """The most that differential privacy allows beyond the toss of a coin."""
+        """Return the largest excess over a coin that differential privacy allows."""
         # 2 (e^eps + delta) / (1 + e^eps) - 1: the bound of a balanced guess as an excess over a
         # coin.
         most = min(tanh(epsilon / 2) + 2 * delta / (1 + exp(epsilon)), 1.0)
@@ -65,12 +66,12 @@ class Exposure(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One release: what it promises, what it reaches, what attacks get, what it is good for."""
+    """One candidate: its guarantee, its measures, the findings of attacks, and its utility."""
 
     name: str
     path: str
     kind: str
-    """What it is in a word, such as table, two tables, or counts."""
+    """A word for its form, such as rows, two tables, or counts."""
     findings: Findings
     guarantee: str | None = None
     k: int | None = None
@@ -80,12 +81,12 @@ class Candidate:
     delta: float | None = None
     utility: Utility | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
-    """What else is told of releases of its kind: loss, rows, suppressed ones."""
+    """Other measures of releases of its kind: loss, rows, suppressed rows."""
     remarks: tuple[str, ...] = ()
 
     @property
     def exposure(self) -> Exposure | None:
-        """The attack that surely gets most, else what is promised; None where neither is known."""
+        """The attack that certainly learns most, else the bound of epsilon; None without both."""
         exposures = [
             Exposure.of(finding)
             for finding in self.findings.findings
@@ -102,11 +103,11 @@ class Candidate:
 
     @property
     def joined(self) -> Finding | None:
-        """What a join with the list of people is worth, where there was one."""
+        """The finding of the join with the list of people, if a list was given."""
         return next((finding for finding in self.findings if finding.attack == "join"), None)
 
     def beats(self, candidate: Candidate) -> bool:
-        """Whether it is as good in both, better in one, and promises no larger epsilon."""
+        """Return whether it is as good in both, better in one, and has no larger epsilon."""
         mine, theirs = self._coordinates(), candidate._coordinates()
         if mine is None or theirs is None:
             return False
@@ -121,7 +122,7 @@ class Candidate:
         return None if exposure is None or utility is None else (1 - exposure.risk, utility.kept)
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         exposure, utility = self.exposure, self.utility
         return {
             "path": self.path,
@@ -149,16 +150,37 @@ class Candidate:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """Candidates for the release of one table, in the order in which they were given."""
+    """Candidates for the release of one table, in the given order.
+
+    Iterate over the candidates, or take one by name or path: `comparison["k5"]`. All figures are
+    computed from the original, so they are for the owner only.
+
+    Attributes
+    ----------
+    candidates
+        Each candidate with its guarantee, findings, utility and remarks.
+    rows
+        The number of rows of the original.
+    columns
+        The columns whose counts are compared.
+    remarks
+        What a reader should know about the comparison.
+    files
+        The compared files, which no report may overwrite.
+
+    Example
+    -------
+    >>> comparison = sf.compare([a, b], original=people)  # doctest: +SKIP
+    >>> [(best.name, best.exposure.risk, best.utility.kept) for best in comparison.frontier]
+    ... # doctest: +SKIP
+    >>> comparison.save_report("comparison.html")  # doctest: +SKIP
+    """
 
     candidates: tuple[Candidate, ...]
     rows: int
-    """How many rows the original has."""
     columns: tuple[str, ...]
-    """The columns whose counts are compared."""
     remarks: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-    """What it was made from, which no report may replace."""
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.candidates)
@@ -174,9 +196,10 @@ class Comparison(Shown):
 
     @property
     def frontier(self) -> tuple[Candidate, ...]:
-        """Those that no other beats, first those of which attacks get least.
+        """The candidates that no other beats; attackers learn least from the first.
 
-        Whichever promises an epsilon stays, so a later one need not keep more of the counts.
+        A candidate with a smaller epsilon is beaten by none with a larger one, so utility need not
+        increase along the frontier.
         """
         placed = [
             candidate for candidate in self.candidates if candidate.exposure and candidate.utility
@@ -185,7 +208,7 @@ class Comparison(Shown):
         return tuple(sorted(best, key=lambda entry: (entry.exposure.risk, -entry.utility.kept)))  # type: ignore[union-attr]
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         best = {entry.name for entry in self.frontier}
         return {
             "candidates": [
@@ -199,7 +222,20 @@ class Comparison(Shown):
         }
 
     def save_report(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it as a page for people; it is for the owner, and only the owner may read it."""
+        """Write the comparison as an HTML page that only the owner may read (mode 0600).
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        overwrite
+            Whether to replace an existing file; compared files are never replaced.
+
+        Raises
+        ------
+        OutputError
+            If the file exists, cannot be written, or is one of the compared files.
+        """
         from sfumato.attack.comparison.page import page
 
         target = arguments.path(path, "path")
@@ -208,7 +244,15 @@ class Comparison(Shown):
             temporary.write_text(page(self), encoding="utf-8")
 
     def plot(self) -> Pictures:
-        """Privacy against use, a point a candidate; a notebook shows it, `save` writes SVG."""
+        """Draw privacy against utility, one point for each candidate.
+
+        A notebook shows the picture; its method `save` writes SVG.
+
+        Raises
+        ------
+        ParameterError
+            If no candidate has both risk and utility.
+        """
         from sfumato.attack.comparison.page import picture
 
         drawn = picture(self)
@@ -216,7 +260,7 @@ class Comparison(Shown):
             raise ParameterError(
                 "comparison_impossible",
                 "No candidate could be both attacked and counted, so there is nothing to draw. "
-                "Look at what each says: comparison.json().",
+                "The reasons are in comparison.json().",
             )
         return Pictures([drawn])
 
@@ -232,7 +276,7 @@ class Comparison(Shown):
             )
             for candidate in self.candidates
         ]
-        titles = ("Candidate", "k", "epsilon", "Found out beyond a guess", "By", "Counts kept")
+        titles = ("Candidate", "k", "epsilon", "Learned beyond a guess", "By", "Counts kept")
         best = ", ".join(entry.name for entry in self.frontier) or "none"
         line = f"{count(len(self.candidates), 'candidate')}, no other beats {best}"
         return Card(line, {}, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])

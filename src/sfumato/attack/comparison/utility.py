@@ -1,6 +1,6 @@
-"""The utility of a release, in a figure that means the same for every kind of release.
+"""The utility of a release, as one figure with the same meaning for every kind of release.
 
-Each release is asked for the counts of every column and every pair of columns.
+Every release gives the counts of each column and each pair of columns.
 *Kept*: 1 minus the total variation distance from the original's counts, the mean over all tables.
 1 means that all counts are unchanged. Its interval covers the mean of all such tables in 95 of 100
 cases.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_PAIRS = 300
-"""So many pairs of columns are looked at, evenly spread over all of them."""
+"""Pairs of columns compared at most, evenly spread over all of them."""
 _BOXES = 4
 _STEPS = np.array([2, 3, 5, 7]) ** 0.5 % 1
 """The fractions of square roots of primes: their multiples fill the cube of four ends evenly."""
@@ -33,7 +33,7 @@ _STEPS = np.array([2, 3, 5, 7]) ** 0.5 % 1
 
 @dataclass(frozen=True)
 class Utility:
-    """How much of the original's counts a release has, and how far off it is."""
+    """The share of counts that a release keeps, with its interval, and the errors by table size."""
 
     kept: float
     low: float
@@ -44,7 +44,7 @@ class Utility:
     tables: int
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         return {
             "kept": self.kept,
             "interval": [self.low, self.high],
@@ -56,7 +56,7 @@ class Utility:
 
 
 class Yardstick:
-    """The counts of an original by its columns, which releases are held against."""
+    """The counts of an original by its columns, to measure releases against."""
 
     def __init__(self, original: Countable, columns: Sequence[ColumnBins]) -> None:
         """Count the original once for all releases."""
@@ -67,7 +67,7 @@ class Yardstick:
         self._twos = [original.pair(*pair) for pair in self._pairs]
 
     def measure(self, release: Countable) -> Utility:
-        """Ask a release for the same counts."""
+        """Compare the counts of a release with those of the original."""
         single_errors = [
             _apart(real, release.single(bins))
             for real, bins in zip(self._ones, self._columns, strict=True)
@@ -93,14 +93,14 @@ class Yardstick:
 
 
 def _apart(real: FloatArray, released: FloatArray) -> float:
-    """Total variation: the share of rows in another place."""
+    """Return the total variation distance, half the sum of differences of shares."""
     return float(min(np.abs(real - released).sum() / 2, 1.0))
 
 
 def _off(differences: FloatArray, number: int) -> float:
-    """How far off the count in a box of this number is."""
+    """Return the error of the share of rows in the box of this number."""
     ends = np.sort(((number + 1) * _STEPS % 1).reshape(2, 2), axis=1)
-    # The last bins are of strange values, which no box has.
+    # The last bin of a column holds values outside it, which are in no box.
     sizes = np.maximum(np.array(differences.shape) - 1, 1)
     (low, high), (start, right) = (ends * sizes[:, None]).astype(np.int64).tolist()
     return float(abs(differences[low : high + 1, start : right + 1].sum()))

@@ -2,9 +2,9 @@
 
 A column is coded by its declared values or points, or by bins of them, with the same rule inside
 both engines, so that few combinations remain. Two more codes follow those of values: missing, and
-everything else (outside the declared domain, or not among the original's commonest values).
-Tables of moderate size are counted once over all columns, and every set of columns is added up from
-that; larger ones are counted set by set. The engine counts, so no single row is loaded.
+any other value (outside the declared domain, or not among the commonest values of the original).
+Tables of moderate size are counted once over all columns, and counts of fewer columns are sums of
+these; larger tables are counted for each set of columns. The engine counts, so no row is loaded.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 MOST_POINTS = 128
-"""So many points of a declared grid are compared one by one; more are put into bins."""
+"""Grids with at most this many points are compared point by point, others in bins."""
 
 
 BINS = 50
 
 
 MOST_VALUES = 1_000
-"""So many declared values are compared one by one; of more, as of open text, the commonest."""
+"""At most this many declared values are compared one by one; else only the commonest ones."""
 
 
 COMMONEST = 100
@@ -60,12 +60,13 @@ _OUTSIDE = -1
 _ANY_OTHER = "(any other)"
 
 
+# Just below the largest finite double: it excludes infinity and NaN in every engine.
 _LARGEST = 1.7e308
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How a column is coded: the SQL of the key of a value, and what the codes stand for."""
+    """The coding of a column: the SQL expression of a key, and the values of codes."""
 
     name: str
     key: exp.Expr
@@ -74,13 +75,13 @@ class Coding:
     declared: bool
     nullable: bool
     places: Mapping[str, int] | None = None
-    """The code of each key where keys are texts; else a key is the code."""
+    """The code of each key if keys are texts; otherwise a key is its code."""
     told: str = ""
-    """What a reader must know of it, such as that numbers were put into bins."""
+    """A note for readers, such as that numbers were put into bins."""
     starts: tuple[float, ...] = ()
-    """Where the stretch of each code begins, and where the last ends, on a scale of numbers."""
+    """The lower end of each code on the number line, and the upper end of the last."""
     dates: bool = False
-    """Whether that scale is one of days since the beginning of 1970."""
+    """Whether the number line counts days since 1970-01-01."""
 
     @property
     def missing(self) -> int:
@@ -89,16 +90,16 @@ class Coding:
 
     @property
     def outside(self) -> int:
-        """The code of a value that has no other."""
+        """The code of any other value."""
         return len(self.labels) + 1
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.labels) + 2
 
     def label(self, code: int) -> str:
-        """What a code stands for, for people."""
+        """Return the meaning of a code, for people."""
         if code < len(self.labels):
             return self.labels[code]
         if code == self.missing:
@@ -106,7 +107,7 @@ class Coding:
         return "a value that is not declared" if self.declared else "any other value"
 
     def codes(self, keys: Sequence[object]) -> NDArray[np.int16]:
-        """The codes of keys as an engine has returned them."""
+        """Return the codes of keys that an engine returned."""
         code_of, outside = self.places, self.outside
         codes = (
             self.missing
@@ -120,7 +121,7 @@ class Coding:
 
 
 def coding_of(column: Column, engine: Engine) -> Coding:
-    """How a column is compared: by what is declared of it, else by what the original has."""
+    """Choose the coding of a column: by its declared domain, else by its values in the original."""
     domain = column.public_domain
     if column.kind is Kind.BOOLEAN:
         value = cell_of(column.name)
@@ -152,7 +153,7 @@ def _coding(
 
 
 def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, note: str = "") -> Coding:
-    """Each value has a code of its own."""
+    """Give each value its own code."""
     value, labels = cell_of(column.name), [str(value) for value in values]
     if column.kind is Kind.TEXT:
         known = value.copy().isin(*(exp.convert(label) for label in labels))
@@ -168,7 +169,7 @@ def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, note: s
 
 
 class _Stretch(NamedTuple):
-    """Where values lie: from `low` on, by steps or, where there is none, anywhere within."""
+    """A range of values from `low`, `span` long; with a `step` only grid points are in it."""
 
     low: int | Decimal | date
     span: float
@@ -177,12 +178,12 @@ class _Stretch(NamedTuple):
 
     @classmethod
     def of(cls, bounds: Bounds) -> _Stretch:
-        """That of declared bounds."""
+        """Return the range of declared bounds."""
         return cls(bounds.low, float(bounds.span), bounds.grid_step, bounds.size or 0)
 
 
 def _bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
-    """Points of a grid one by one, or equal bins of them, or of a continuum."""
+    """Code points of a grid one by one or in equal bins, and a continuum in equal bins."""
     low, span, step, points = stretch
     if step is not None:
         # Bins begin half a step below their first point, so that no rounding moves a point.
@@ -217,11 +218,11 @@ def _bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
 
 
 def _seen(column: Column, engine: Engine) -> Coding:
-    """Numbers and dates without bounds: bins between the ends that the original has."""
+    """Code numbers and dates without bounds in bins between the extremes of the original."""
     cell = cell_of(column.name)
     ends = [end(this=cell.copy()).as_(name) for name, end in (("low", exp.Min), ("high", exp.Max))]
     query = exp.select(*ends).from_(engine.table.copy())
-    if column.kind is Kind.REAL:  # neither infinity nor NaN is an end of a bin
+    if column.kind is Kind.REAL:  # infinity and NaN cannot be ends of bins
         query = query.where(cell.copy() <= _real(_LARGEST), cell.copy() >= _real(-_LARGEST))
     (extremes,) = engine.run(query).to_pylist()
     low, high = extremes["low"], extremes["high"]
@@ -234,7 +235,7 @@ def _seen(column: Column, engine: Engine) -> Coding:
 
 
 def _commonest(column: Column, engine: Engine) -> Coding:
-    """Open text: the values that the original has most often, and one code for all else."""
+    """Code open text: the commonest values of the original, and one code for all others."""
     cell, rows = cell_of(column.name), exp.Count(this=exp.Star())
     query = (
         exp.select(cell.as_("value"), rows.as_("many"))
@@ -251,7 +252,7 @@ def _commonest(column: Column, engine: Engine) -> Coding:
 
 
 def _distance(column: Column, low: int | Decimal | date) -> exp.Expr:
-    """How far a value is from the lower bound, in days for dates."""
+    """Return the distance of a value from the lower bound, in days for dates."""
     cell = cell_of(column.name)
     if isinstance(low, date):
         days = exp.DateDiff(this=cell, expression=_literal(low), unit=exp.var("DAY"))
@@ -260,7 +261,7 @@ def _distance(column: Column, low: int | Decimal | date) -> exp.Expr:
 
 
 def _points(stretch: _Stretch, first: int, last: int) -> str:
-    """The points of a bin in words."""
+    """Name the points of a bin."""
     low, step = stretch.low, stretch.step
     assert step is not None
     if isinstance(low, date):
@@ -285,16 +286,16 @@ def _integer(value: int) -> exp.Expr:
 
 
 MOST_HELD = 2_000_000
-"""Tables of no more rows, or of no more combinations, are held as counts of all columns."""
+"""Tables with at most this many rows or combinations are counted once, over all columns."""
 
 
 _DENSE = 2
-"""So many cells for each row are still quicker to add up in place than by sorting."""
+"""With at most this many cells for each row, a dense array is faster than sorting."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of some columns that either table has, and the rows of both in each."""
+    """The cells of some columns that either table fills, and the rows of both in each."""
 
     codes: tuple[Codes, ...]
     original: Counts
@@ -303,26 +304,26 @@ class Cells:
 
 @dataclass(frozen=True)
 class CodedCounts:
-    """Combinations of codes of all columns, and how often each occurs."""
+    """Combinations of codes, and how often each occurs."""
 
     codes: tuple[Codes, ...]
     counts: Counts
     single: bool
-    """Whether every combination is one row."""
+    """Whether every combination occurs once."""
 
     def of(self, columns: Sequence[int]) -> CodedCounts:
-        """Some of the columns; combinations may come more than once."""
+        """Return some of the columns; combinations may then repeat."""
         return replace(self, codes=tuple(self.codes[column] for column in columns))
 
     def added(self, keys: Codes, size: int) -> Counts:
-        """The rows of each key; sums of floats are exact below 2^53 of them."""
+        """Return the rows of each key; float sums of counts are exact below 2^53."""
         weights = None if self.single else self.counts
         return np.bincount(keys, weights=weights, minlength=size).astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
 class CodedTable:
-    """One of the two tables: an engine with a view of its keys, and how they are coded."""
+    """One of the two tables: an engine with a view of its keys, and their codings."""
 
     engine: Engine
     view: exp.Table
@@ -331,18 +332,18 @@ class CodedTable:
 
     @cached_property
     def held(self) -> CodedCounts | None:
-        """All columns counted at once; None where that would be too much to hold."""
+        """The counts of all columns; None if there may be too many combinations."""
         cells = prod(coding.size for coding in self.codings)
         if min(self.rows, cells) > MOST_HELD:
             return None
         return self.counted(range(len(self.codings)))
 
     def of(self, columns: Sequence[int]) -> CodedCounts:
-        """Combinations of some columns."""
+        """Return the combinations of some columns."""
         return self.held.of(columns) if self.held is not None else self.counted(columns)
 
     def counted(self, columns: Sequence[int], *, one_in: int = 1) -> CodedCounts:
-        """Combinations of some columns, counted in the engine; of one in so many of them."""
+        """Count combinations of some columns in the engine; `one_in` takes a hashed sample."""
         chosen = [self.codings[column] for column in columns]
         where = None
         if one_in > 1:
@@ -357,14 +358,14 @@ class CodedTable:
         return CodedCounts(_coded(counted, chosen), counted.counts, single)
 
     def sample(self, most: int) -> CodedCounts:
-        """Combinations of all columns, of as many rows or somewhat more than asked for."""
+        """Return combinations of all columns, for about `most` rows or more."""
         if self.held is not None:
             return self.held
         return self.counted(range(len(self.codings)), one_in=max(1, self.rows // most))
 
 
 def _coded(counted: Frequencies, codings: Sequence[Coding]) -> tuple[Codes, ...]:
-    """The codes of counted keys."""
+    """Return the codes of counted keys."""
     return tuple(
         coding.codes(axis.decode(np.arange(axis.size)).to_pylist())[codes]
         for coding, axis, codes in zip(codings, counted.axes, counted.codes, strict=True)
@@ -373,7 +374,7 @@ def _coded(counted: Frequencies, codings: Sequence[Coding]) -> tuple[Codes, ...]
 
 @contextmanager
 def coded(engine: Engine, table: exp.Table, codings: Sequence[Coding]) -> Iterator[CodedTable]:
-    """Let a table be counted by the keys of its columns."""
+    """Open a view of a table with the keys of its columns, to be counted."""
     named = [exp.alias_(coding.key.copy(), coding.name, quoted=True) for coding in codings]
     rows = engine.run(exp.select(exp.Count(this=exp.Star()).as_("n")).from_(table.copy()))
     with engine.view(exp.select(*named).from_(table.copy())) as view:
@@ -381,7 +382,7 @@ def coded(engine: Engine, table: exp.Table, codings: Sequence[Coding]) -> Iterat
 
 
 def cells(original: CodedTable, synthetic: CodedTable, columns: Sequence[int]) -> Cells:
-    """The cells of up to three columns, each with the rows that both tables have there."""
+    """Return the cells of up to three columns, with the rows of both tables in each."""
     sizes = [original.codings[column].size for column in columns]
     sides = [table.of(columns) for table in (original, synthetic)]
     keyed = [_keys(side.codes, sizes) for side in sides]

@@ -1,11 +1,11 @@
-"""Synthetic rows that are copies of original rows, and how many a fresh sample would have.
+"""Synthetic rows that are copies of original rows, and the number that a fresh sample would have.
 
-*Expected*: the share of the original's rows with a twin among the others estimates, almost without
-bias, the copies in a fresh sample of the same people: leave each row out in turn and ask whether it
-is still there, which it is unless it is unique (Good 1953). A table with more copies has stored
-rows. Copies of unique rows reveal most; a fresh sample has as many as the share of rows in pairs.
-Independence is no measure: independent columns would hardly ever match a real row, while correlated
-columns, as in a good synthetic table, do so much more often.
+*Expected*: leave each row of the original out in turn. It is still found among the others unless it
+is unique, so the share of rows that are not unique estimates the copies in a fresh sample, almost
+without bias (Good 1953). A table with more copies has stored rows. Copies of unique rows reveal
+most; of these a fresh sample has the share of rows that come in pairs.
+Independent columns are no baseline: they hardly ever match a real row, and correlated columns, as
+in a good synthetic table, do so much more often.
 Both tables are united and counted in the engine of the original. Decision `large-releases`.
 """
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import Engine
 
 MOST_LENT = 1_000_000
-"""So many different rows of the synthetic table are looked for; of more, the share is told."""
+"""Distinct rows of the synthetic table that are looked up at most."""
 
 
 @dataclass(frozen=True)
 class Copies:
-    """How many rows are copies, of any row and of rows that are one of a kind."""
+    """The number of copies, of any row and of unique rows, with the numbers expected by chance."""
 
     exact: int
     expected: float
     unique: int
     unique_expected: float
     looked_at: int
-    """Of so many synthetic rows: all of them, unless there are very many."""
+    """The number of synthetic rows that were looked up: all, unless there are very many."""
 
     def json(self) -> dict[str, float]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         return {
             "exact": self.exact,
             "expected": self.expected,
@@ -54,7 +54,7 @@ class Copies:
 def copies(
     original: tuple[Engine, exp.Table], synthetic: tuple[Engine, exp.Table], names: Sequence[str]
 ) -> Copies:
-    """Look for the rows of one table in another, by some columns."""
+    """Count rows of a synthetic table that its original also has, by some columns."""
     engine, table = synthetic
     prefix = free_prefix(names)
     drawn_name, real_name, rows = (f"{prefix}{suffix}" for suffix in ("here", "there", "rows"))
@@ -98,7 +98,11 @@ def copies(
 
 
 def tallied(often: np.ndarray, drawn: np.ndarray, kinds: np.ndarray) -> Copies:
-    """Of kinds of rows that the original has so often: how many there are, and were drawn."""
+    """Count copies and their expectation.
+
+    Kinds of rows are grouped by how often the original has them (`often`): `kinds` is the number of
+    distinct rows in a group, `drawn` the number of synthetic rows that equal one of them.
+    """
     real, all_drawn = int((often * kinds).sum()), int(drawn.sum())
     alone = int(kinds[often == 1].sum())
     in_pairs = 2 * int(kinds[often == 2].sum())

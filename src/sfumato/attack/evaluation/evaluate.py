@@ -1,4 +1,4 @@
-"""Evaluate anyone's synthetic table against its original, for the owner and free of charge.
+"""Evaluate a synthetic table of any origin against its original, for the owner, without a budget.
 
 Columns are compared one by one, in pairs and in threes.
 """
@@ -68,31 +68,51 @@ def evaluate(
     target: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Compare a synthetic table, whoever made it, with its original.
+    """Compare a synthetic table of any origin with its original.
 
-    Where the original is an open table, its schema is known. With a `target` models are trained to
-    guess that column, on either table, and tested on rows of the original. All of it is computed
-    from the original without a budget: it is for the owner.
+    Nothing is charged. The result is computed from the original, so it is for the owner only.
+
+    Parameters
+    ----------
+    synthetic
+        A path, a table or a release.
+    original
+        The table that the synthetic one stands for.
+    schema
+        The schema of the original, or its file. Leave it out if the original is an open table.
+    target
+        A column to learn: models are trained on either table, and tested on rows of the original
+        (needs scikit-learn).
+    progress
+        Called with the number of sets of columns that are done, and the number of all.
+
+    Returns
+    -------
+    Evaluation
+        Distances for one, two and three columns, copied rows, and what models learn.
+
+    Raises
+    ------
+    ParameterError
+        If the target is unknown or cannot be learned, or a table has no rows.
+    SchemaError
+        If the tables have no column that can be compared.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> evaluation = sf.evaluate(
+    ...     "synthetic.csv", "people.csv", schema="people.toml"
+    ... )  # doctest: +SKIP
+    >>> evaluation.tvd(2), evaluation.copies.unique  # doctest: +SKIP
     """
-    return compare_tables(synthetic, original, schema, target=target, progress=progress)
-
-
-def compare_tables(
-    synthetic: Source | Table | Release,
-    original: Source | Table,
-    schema: str | Path | Schema | None,
-    *,
-    target: str | None = None,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Evaluate a synthetic table for a command, which has flags."""
     if arguments.maybe_text(target, "target") is not None:
         require_installed()
     if isinstance(original, Table) and schema is not None:
         raise ParameterError(
             "options_conflict",
-            f"An open table has its schema; a second one is not taken. Leave {option('schema')} "
-            "out.",
+            "An open table already has a schema, and a second one cannot be used. Leave "
+            f"{option('schema')} out.",
         )
     opened = (
         nullcontext(original) if isinstance(original, Table) else closing(read(original, schema))
@@ -124,7 +144,7 @@ def compare_tables(
 
 
 def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
-    """What is found of paths, where rows are points and the synthetic table has all of a point."""
+    """Compare trajectories, if rows are points and the synthetic table has their columns."""
     form = people.schema.form
     if not isinstance(form, Points):
         return None
@@ -142,7 +162,7 @@ def _paths(people: Table, stranger: Stranger) -> ComparedPaths | None:
 
 
 def _compared_columns(schema: Schema, target: str | None) -> list[Column]:
-    """What is compared: all but what only tells people apart, which is made up anew."""
+    """Return the compared columns: all but identifiers, which a synthetic table invents."""
     apart = schema.unit.column
     compared = [
         column
@@ -153,8 +173,8 @@ def _compared_columns(schema: Schema, target: str | None) -> list[Column]:
     if not compared:
         raise SchemaError(
             "comparison_impossible",
-            "Every column of the original is an identifier, and identifiers are made up anew in a "
-            "synthetic table, so nothing can be compared. Declare other roles.",
+            "Every column of the original is an identifier. A synthetic table invents identifiers, "
+            "so nothing can be compared. Declare other roles.",
         )
     if target is not None and target not in names:
         raise ParameterError(
@@ -167,20 +187,20 @@ def _compared_columns(schema: Schema, target: str | None) -> list[Column]:
 
 def _left_out(schema: Schema, compared: Sequence[Column]) -> list[str]:
     names = [column.name for column in schema.columns if column not in compared]
-    return [f"Not compared, because they only tell people apart: {', '.join(names)}."] * bool(names)
+    return [f"Not compared, because they only identify people: {', '.join(names)}."] * bool(names)
 
 
 _MOST = {2: 2_000, 3: 400}
-"""So many sets of two and of three columns are looked at."""
+"""Sets of two and of three columns compared at most, if both tables are counted in memory."""
 
 
 _MOST_ASKED = {2: 2_000, 3: 50}
-"""And so many where each has to be counted in the engine by itself."""
+"""The same if each set has to be counted in the engine."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What is known of the form of a synthetic table before its values are compared."""
+    """The form of a synthetic table: what is known before its values are compared."""
 
     remarks: tuple[str, ...]
     malformed: Mapping[str, int]
@@ -196,7 +216,7 @@ def compare(
     target: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure how near a synthetic table is to its original, and what it gives away."""
+    """Measure how close a synthetic table is to its original, and how many rows it copies."""
     codings = [coding_of(column, original) for column in columns]
     with ExitStack() as views:
         real, coded_synthetic = (
@@ -227,7 +247,7 @@ class _Comparison:
         self._done = 0
 
     def evaluation(self, form: Form, target: str | None, columns: Sequence[Column]) -> Evaluation:
-        """All that is measured."""
+        """Return all measures."""
         singles = [
             self._column(number, form.malformed.get(coding.name, 0))
             for number, coding in enumerate(self._codings)
@@ -302,7 +322,7 @@ class _Comparison:
         )
 
     def _threes(self) -> tuple[list[Distance], list[Range]]:
-        """Sets of three columns, and a question about each; of fewer columns, about all."""
+        """Compare sets of three columns, and ask a range query about each, or about all columns."""
         distances: list[Distance] = []
         asked: list[Range | None] = []
         threes = self._chosen[3]
@@ -322,7 +342,7 @@ def _sets(distances: Sequence[Distance], columns: int, size: int) -> Sets:
 def _cell(
     counted: Cells, cell: int, codings: Sequence[Coding], shares: tuple[np.ndarray, np.ndarray]
 ) -> Range:
-    """A cell in words, and the shares of rows in it."""
+    """Return a cell in words, with the shares of rows in it."""
     text = " and ".join(
         f"{coding.name} {coding.label(int(codes[cell]))}"
         for coding, codes in zip(codings, counted.codes, strict=True)
@@ -331,7 +351,7 @@ def _cell(
 
 
 def _value_remarks(columns: Sequence[ComparedColumn]) -> list[str]:
-    """What is wrong with the values of columns, for people."""
+    """Return remarks about wrong values of columns."""
     remarks = []
     for column in columns:
         if column.malformed:

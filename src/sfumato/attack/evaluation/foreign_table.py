@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
 
 _READABLE = {(Kind.REAL, Kind.INTEGER), (Kind.INTEGER, Kind.REAL), (Kind.INTEGER, Kind.TEXT)}
-"""Kinds that are read as others without a look at how they are written."""
+"""Kinds that are read as others without looking at their cells."""
 
 
 @dataclass(frozen=True)
 class Stranger:
-    """An opened table, those of the wanted columns that it has, and what is to be said of it."""
+    """An open table of unknown origin, its comparable columns, and remarks about its form."""
 
     engine: Engine
     columns: tuple[Column, ...]
@@ -46,7 +46,7 @@ class Stranger:
 
 
 def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) -> Stranger:
-    """Open a table as the columns that are wanted, as far as it has them."""
+    """Open a table, and read the compared columns that it has as their declared kinds."""
     engine = _opened(source, schema)
     try:
         held = engine.columns(engine.table)
@@ -54,9 +54,9 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
         if not present:
             raise SchemaError(
                 "comparison_impossible",
-                f"The synthetic table has {_listed([*held])}, and none of those that are to be "
-                f"compared: {_listed([wanted.name for wanted in compared])}. Call its columns as "
-                "the schema does.",
+                f"The synthetic table has {_listed([*held])}, and none of those to compare: "
+                f"{_listed([wanted.name for wanted in compared])}. Name its columns as the schema "
+                "does.",
             )
         remarks = _form(schema, compared, list(held))
         before = _known(engine, present)
@@ -82,7 +82,7 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
 
 
 def _opened(source: Source, schema: Schema) -> Engine:
-    """By its own side-car's layout, the original's, or as most files are."""
+    """Open a file by the layout of its side-car, of the original, or the usual one."""
     names = [column.name for column in schema.columns]
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
     own_layout = None if path is None else layout_in_sidecar(path)
@@ -97,7 +97,7 @@ def _opened(source: Source, schema: Schema) -> Engine:
 
 
 def _form(schema: Schema, compared: Sequence[Column], held: Sequence[str]) -> list[str]:
-    """What differs in the columns themselves."""
+    """Return remarks about missing, added and reordered columns."""
     names = [column.name for column in schema.columns]
     lacking = [column.name for column in compared if column.name not in held]
     undeclared = [name for name in held if name not in names]
@@ -107,7 +107,7 @@ def _form(schema: Schema, compared: Sequence[Column], held: Sequence[str]) -> li
     if undeclared:
         remarks.append(f"It has {_listed(undeclared)}, which the schema does not declare.")
     if [name for name in held if name in names] != [name for name in names if name in held]:
-        remarks.append("Its columns stand in another order than the schema's.")
+        remarks.append("Its columns have another order than the schema.")
     return remarks
 
 
@@ -117,7 +117,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _known(engine: Engine, columns: Sequence[Column]) -> dict[str, int]:
-    """How many cells of each column are not missing."""
+    """Count the cells of each column that are not missing."""
     counts = [
         exp.Count(this=cell_of(column.name)).as_(f"sf_{number}")
         for number, column in enumerate(columns)
@@ -128,7 +128,7 @@ def _known(engine: Engine, columns: Sequence[Column]) -> dict[str, int]:
 
 
 def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
-    """Read columns as their declared kinds where that can be; those that were, and the others."""
+    """Read columns as their declared kinds; return those that could be read, and the others."""
     held = engine.columns(engine.table)
     strange = [column for column in columns if not _readable(held[column.name], column, engine)]
     readable = [column for column in columns if column not in strange]
@@ -150,7 +150,7 @@ def _readable(held: Kind, column: Column, engine: Engine) -> bool:
 
 
 def _reading(engine: DuckDB, column: Column) -> Column:
-    """As what most cells of a column of text can be read: as declared, or in the usual way."""
+    """Return the reading of a text column that fits most cells: as declared, or the usual one."""
     plain = replace(column, spelling=None)
     readings = [column, plain]
     if column.kind is Kind.INTEGER:

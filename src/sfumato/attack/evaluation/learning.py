@@ -1,8 +1,7 @@
-"""What models learn from the synthetic table, tested on rows of the original, with scikit-learn.
+"""Train models on the synthetic table, and test them on rows of the original, with scikit-learn.
 
-This is the only module that imports the library, an extra. Nothing here is random: rows come in the
-order of a multiplicative permutation, and both models are fitted without randomness. Decision
-`release-gate`.
+No other module imports this optional library. Nothing here is random: rows come in the order of a
+multiplicative permutation, and both models are fitted without randomness. Decision `release-gate`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Learned:
-    """How often models guess a column right on rows of the original that they have not seen.
+    """How often models guess a column right, on rows of the original that were held out.
 
     Each model has two figures: trained on other rows of the original, and on the synthetic table.
     """
@@ -49,12 +48,12 @@ class Learned:
     question: str
     tested: int
     baseline: float
-    """Whoever always says the commonest value is right so often."""
+    """The share of right guesses of someone who always says the commonest value."""
     models: Mapping[str, tuple[float, float]]
 
     @property
     def best(self) -> str:
-        """The model that does best when trained on the original."""
+        """The name of the model that does best when trained on the original."""
         return max(self.models, key=lambda name: self.models[name][0])
 
     @property
@@ -64,11 +63,11 @@ class Learned:
 
     @property
     def synthetic(self) -> float:
-        """The same model's, trained on the synthetic table."""
+        """The share of right guesses of the same model, trained on the synthetic table."""
         return self.models[self.best][1]
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         return {
             "target": self.target,
             "real": self.real,
@@ -84,12 +83,12 @@ class Learned:
 
 
 def installed() -> bool:
-    """Whether the extra is there."""
+    """Return whether scikit-learn is installed."""
     return find_spec("sklearn") is not None
 
 
 def require_installed() -> None:
-    """Refuse to learn without the extra, before anything is counted."""
+    """Raise if scikit-learn is missing, before anything is counted."""
     if not installed():
         raise ParameterError(
             "package_missing",
@@ -120,12 +119,13 @@ def learn(original: CodedTable, synthetic: CodedTable, target: int) -> Learned:
     if not features:
         raise ParameterError(
             "column_unsuitable",
-            f"Column {quoted(coding.name)} is the only one that is compared, so nothing could tell "
+            f"Column {quoted(coding.name)} is the only one that is compared, so nothing predicts "
             f"it. Declare other columns, or leave {option('target')} out.",
         )
     codings = [original.codings[feature] for feature in features]
     test, train = real[:tested], real[tested:]
     asked, right = test[:, features], answers[:tested]
+    # Both are trained on equally many rows, so that only the quality of rows differs.
     scores = {}
     for name, model in _models(codings).items():
         shares = [
@@ -163,7 +163,7 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
 
 
 def _rows(counted: CodedCounts, most: int) -> Codes:
-    """Rows of a table of counts, mixed, at most so many: one for each place of a permutation."""
+    """Return at most `most` rows of a table of counts, in a mixed order."""
     total = int(counted.counts.sum())
     # Multiples of the golden ratio visit all rows evenly; a coprime step visits each once.
     step = max(1, int(total * _GOLDEN))
@@ -175,7 +175,7 @@ def _rows(counted: CodedCounts, most: int) -> Codes:
 
 
 def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
-    """What is to be guessed, as a class for each code, and in words."""
+    """Return the class to guess for each code, and the question in words."""
     counts = np.bincount(codes, minlength=coding.size)
     if coding.ordered and (counts > 0).sum() > _MOST_CLASSES:
         middle = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
@@ -208,8 +208,10 @@ def _boosting(codings: Sequence[Coding]) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Train on one core: threads that wait for each other take a hundred times as long on a busy
-    machine. A model that has not come to rest is a model still, and says nothing.
+    """Train on one core and without warnings.
+
+    Threads that wait for each other are much slower on a busy machine. A model that has not
+    converged is still a model.
     """
     from threadpoolctl import threadpool_limits
 
@@ -219,7 +221,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _right(model: Any, train: tuple[Codes, Codes], test: tuple[Codes, Codes]) -> float:
-    """How often a model that was trained on some rows is right on others."""
+    """Train a model, and return its share of right guesses on other rows."""
     if len(np.unique(train[1])) == 1:
         return float((test[1] == train[1][0]).mean())
     with _quietly():

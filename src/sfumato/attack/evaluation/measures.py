@@ -1,14 +1,14 @@
-"""Distances between two tables of counts, what chance alone would give, and range queries.
+"""Distances between two tables of counts, their values by chance alone, and range queries.
 
 *Total variation*: half the sum over cells of |share in the original - share in the other|.
 *Floor*: its expectation for a table of as many rows drawn from the original, by de Moivre's formula
 for the mean deviation of a binomial. *Fabricated*: the share of synthetic rows in cells that are
 empty in the original; *lost*: the reverse. *Unseen*: the share of rows of a fresh sample in cells
 that are empty in the original, estimated by Good and Turing from the cells of one row.
-*Propensity*: the squared error of guessing from the cell which table a row is from, in multiples of
-its expectation for rows drawn from the original: 1 is best.
+*Propensity*: the mean squared error of guessing from its cell which table a row is from, in
+multiples of its expectation for rows drawn from the original: 1 is best.
 *Range queries* count rows in a box of up to three columns. Its ends follow an additive sequence,
-which is as even as chance and the same each time.
+which is evenly spread and the same in every run.
 
 *Reference*: Good 1953; Snoke, Raab, Nowok, Dibben and Slavkovic 2018, equation 1; Bergsma 2013.
 Decision `large-releases`.
@@ -46,13 +46,13 @@ class ChanceFloor:
         self._known[[0, self.rows]] = 0.0
 
     def of(self, counts: Counts) -> float:
-        """That of a table of counts."""
+        """Return the expected total variation for the counts of the original."""
         needed = np.unique(counts[np.isnan(self._known[counts])])
         self._known[needed] = [self._deviation(count) for count in needed.tolist()]
         return float(self._known[counts].sum()) / (2 * self.drawn)
 
     def _deviation(self, count: int) -> float:
-        """The mean of |X - drawn p| for a binomial X, p = count / rows."""
+        """Return the mean of |X - drawn p| for a binomial X, p = count / rows."""
         trials, share = self.drawn, count / self.rows
         # De Moivre: E|X - np| = 2 k (1-p) P(X = k) at k, the first whole number above np.
         above = trials * count // self.rows + 1
@@ -61,7 +61,7 @@ class ChanceFloor:
 
 
 class Distance(NamedTuple):
-    """How far the tables are apart in some columns."""
+    """The differences between two tables in some columns, all as shares of rows."""
 
     tvd: float
     floor: float
@@ -84,18 +84,18 @@ def distance(counted: Cells, floor: ChanceFloor) -> Distance:
 
 
 def propensity(counted: Cells) -> float:
-    """The error of telling the tables apart by these cells, in multiples of the expected one."""
+    """Return the pMSE ratio of Snoke et al. 2018, equation 1, for a saturated model of cells."""
     real, synthetic = counted.original, counted.synthetic
     both, total = real + synthetic, int(real.sum() + synthetic.sum())
     share = int(synthetic.sum()) / total
     squared = float(((synthetic - share * both) ** 2 / both).sum()) / total
     expected = (int((real > 0).sum()) - 1) * (1 - share) ** 2 * share / total
-    # Of one value alone nothing can differ by chance: all that differs is somebody's doing.
+    # With one value in the original nothing differs by chance, and the expected error is 0.
     return squared / (expected or share * (1 - share) / total)
 
 
 def cramers_v(table: Counts) -> float:
-    """How strongly two columns hang together, from 0 to 1, corrected for chance; 0 of a constant.
+    """Return Cramér's V of two columns, from 0 to 1, corrected for chance; 0 for a constant.
 
     *Reference*: Bergsma 2013.
     """
@@ -113,7 +113,7 @@ def cramers_v(table: Counts) -> float:
 
 
 def correlation(table: Counts) -> float | None:
-    """Pearson's correlation of the places of two ordered columns; None of a constant."""
+    """Return Pearson's correlation of the codes of two ordered columns; None for a constant."""
     total = table.sum()
     up, across = (np.arange(size, dtype=np.float64) for size in table.shape)
     by_row, by_column = table.sum(axis=1), table.sum(axis=0)
@@ -126,7 +126,7 @@ def correlation(table: Counts) -> float | None:
 
 
 def square(counted: Cells, counts: Counts, sizes: tuple[int, int]) -> Counts:
-    """The cells of two columns as a table."""
+    """Return the cells of two columns as a two-way table."""
     table = np.zeros(sizes, dtype=np.int64)
     table[counted.codes] = counts
     return table
@@ -138,7 +138,7 @@ _STEPS = np.array([2, 3, 5, 7, 11, 13]) ** 0.5 % 1
 
 @dataclass(frozen=True)
 class Range:
-    """A box, in words, and the share of rows that each table has there."""
+    """A box in words, and the share of rows of each table in it."""
 
     words: str
     original: float
@@ -146,12 +146,12 @@ class Range:
 
     @property
     def error(self) -> float:
-        """How far the answers are apart, as a share of all rows."""
+        """The difference of both answers, as a share of all rows."""
         return abs(self.original - self.synthetic)
 
 
 def ask(number: int, counted: Cells, codings: Sequence[Coding]) -> Range | None:
-    """The question of this number about some columns; None where one of them has no value."""
+    """Ask the range query of this number about some columns; None if a column has no value."""
     if not all(coding.labels for coding in codings):
         return None
     box_ends = ((number + 1) * _STEPS % 1).reshape(-1, 2)[: len(codings)]

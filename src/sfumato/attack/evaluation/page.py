@@ -94,7 +94,7 @@ _TERMS = (
 
 
 def page(evaluation: Evaluation) -> str:
-    """The whole page."""
+    """Return the whole page."""
     figures = [
         (f"{evaluation.rows[0]:,}", "rows in the original"),
         (f"{evaluation.rows[1]:,}", "synthetic rows"),
@@ -130,7 +130,7 @@ def page(evaluation: Evaluation) -> str:
 
 
 def summary(evaluation: Evaluation) -> list[str]:
-    """The results in sentences."""
+    """Return the results in sentences."""
     sentences = [] if evaluation.paths is None else trajectory_summary(evaluation.paths)
     sentences += [
         f"{_SET_NAMES[size]} differ by {share(distances.mean.tvd)} on average (total variation "
@@ -190,7 +190,7 @@ def _learning_sentence(learned: Learned) -> str:
 
 
 def _binned_columns(evaluation: Evaluation) -> list[Block]:
-    """Columns that are not compared value by value."""
+    """List the columns that are not compared value by value."""
     rows = [
         (column.name, column.coding.told) for column in evaluation.columns if column.coding.told
     ]
@@ -200,7 +200,7 @@ def _binned_columns(evaluation: Evaluation) -> list[Block]:
 
 
 def _column_blocks(evaluation: Evaluation) -> list[Block]:
-    """Every column in a picture, the least similar first; of many, most are folded."""
+    """Draw every column, the least similar first; most of many columns are folded."""
     ordered = sorted(
         evaluation.columns, key=lambda column: column.distance.floor - column.distance.tvd
     )
@@ -212,7 +212,7 @@ def _column_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def column_picture(column: ComparedColumn) -> Picture:
-    """A column of both tables: two lines if it is long, else two bars for each value."""
+    """Draw a column of both tables: two lines if it is long, else two bars for each value."""
     coding = column.coding
     sides = [
         Distribution(name, np.array(counts) / sum(counts))
@@ -229,7 +229,7 @@ def column_picture(column: ComparedColumn) -> Picture:
 
 
 def _association_blocks(evaluation: Evaluation) -> list[Block]:
-    """A map of associations between columns in both tables, and one of their differences."""
+    """Draw maps of the associations between columns in both tables, and of their differences."""
     names = [column.name for column in evaluation.columns]
     if len(names) < _LEAST_COLUMNS_FOR_MAP:
         return []
@@ -257,7 +257,7 @@ def _association_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def association_maps(evaluation: Evaluation) -> Picture:
-    """The associations between columns: the map of the original beside the synthetic one."""
+    """Draw the associations between columns: the map of the original beside the synthetic one."""
     names = [column.name for column in evaluation.columns]
     rows = [
         (
@@ -299,7 +299,7 @@ def _correlation_text(pair: ComparedPair) -> str:
 
 
 def _worst_pairs(evaluation: Evaluation) -> list[Block]:
-    """The pairs of columns that differ most, and invented combinations of values."""
+    """List the pairs of columns that differ most, and invented combinations of values."""
     worst = evaluation.worst_pairs[:_WORST]
     if not worst:
         return []

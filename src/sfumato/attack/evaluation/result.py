@@ -26,7 +26,7 @@ FOR_THE_OWNER = "for the owner: computed from the original"
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """One column: how often each of its codes occurs in either table, and what is wrong with it."""
+    """One column: the counts of its codes in either table, their distance, and its errors."""
 
     coding: Coding
     original: tuple[int, ...]
@@ -37,7 +37,7 @@ class ComparedColumn:
 
     @property
     def name(self) -> str:
-        """The column."""
+        """The name of the column."""
         return self.coding.name
 
     @property
@@ -52,7 +52,7 @@ class ComparedColumn:
         return 0 if self.coding.nullable else missing - self.malformed
 
     def json(self) -> dict[str, Any]:
-        """All of it but the counts, ready to be written."""
+        """Return it without the counts, as plain data for JSON."""
         return {
             "name": self.name,
             "tvd": self.distance.tvd,
@@ -66,7 +66,7 @@ class ComparedColumn:
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """Two columns: how they hang together in either table, and where they differ most."""
+    """Two columns: their association in either table, and where the tables differ most."""
 
     columns: tuple[str, str]
     distance: Distance
@@ -74,16 +74,16 @@ class ComparedPair:
     association: tuple[float, float]
     """Cramér's V in the original and in the synthetic table."""
     correlation: tuple[float | None, float | None] | None
-    """Pearson's, of two ordered columns."""
+    """Pearson's correlation in either table, of two ordered columns."""
     furthest: Range
-    """The cell in which the shares are furthest apart."""
+    """The cell with the largest difference of shares."""
     fabricated: Range | None
     """The largest cell that the original does not have."""
 
 
 @dataclass(frozen=True)
 class Sets:
-    """Sets of so many columns: how many were looked at, of how many, and their mean."""
+    """Sets of columns of one size: how many were compared, of how many, and the mean distance."""
 
     looked_at: int
     of: int
@@ -92,9 +92,39 @@ class Sets:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Shown):
-    """A synthetic table beside its original: how near it is, and what it gives away.
+    """The comparison of a synthetic table with its original.
 
-    It is computed from the original without any noise, so it is for the owner alone.
+    It is computed from the original without noise, so it is for the owner only.
+
+    Attributes
+    ----------
+    rows
+        The rows of the original and of the synthetic table.
+    columns, pairs
+        Each column and each compared pair, with their distances.
+    sets
+        The mean distance over sets of one, two and three columns, by their size.
+    ranges
+        Range queries with the answers of both tables.
+    copies
+        Synthetic rows that are equal to rows of the original, and the number expected by chance.
+    told_apart
+        The area under the ROC curve of a classifier that separates both tables: 0.5 is best. None
+        without scikit-learn.
+    learned
+        What models learn about the target; None without a target.
+    remarks
+        Differences in form: missing columns, other kinds, undeclared values.
+    files
+        The compared files, which no report may overwrite.
+    paths
+        The comparison of trajectories, if rows are their points.
+
+    Example
+    -------
+    >>> evaluation = sf.evaluate(synthetic, people)  # doctest: +SKIP
+    >>> evaluation.tvd(2), evaluation.sets[2].mean.floor  # doctest: +SKIP
+    >>> evaluation.report("evaluation.html")  # doctest: +SKIP
     """
 
     rows: tuple[int, int]
@@ -106,34 +136,42 @@ class Evaluation(Shown):
     told_apart: float | None
     learned: Learned | None
     remarks: tuple[str, ...]
-    """What differs in form: columns that lack, kinds that are others, values not declared."""
     files: tuple[Path, ...] = ()
-    """What it was made from, which no report may replace."""
     paths: ComparedPaths | None = None
-    """What was found of paths, where rows are points of them."""
 
     @property
     def propensity(self) -> float | None:
-        """The mean over pairs of columns; 1 is as good as rows drawn from the original."""
+        """The mean pMSE ratio over pairs of columns; 1 is as good as a fresh sample."""
         return _mean([pair.propensity for pair in self.pairs])
 
     @property
     def association_error(self) -> float | None:
-        """How far Cramér's V of a pair is off on average."""
+        """The mean difference of Cramér's V over pairs of columns."""
         return _mean([abs(pair.association[0] - pair.association[1]) for pair in self.pairs])
 
     @property
     def worst_pairs(self) -> list[ComparedPair]:
-        """The pairs, that which is furthest from what is expected first."""
+        """The pairs, sorted by their distance beyond that of a fresh sample, the worst first."""
         return sorted(self.pairs, key=lambda pair: pair.distance.floor - pair.distance.tvd)
 
     def tvd(self, columns: int) -> float | None:
-        """The mean total variation over sets of so many columns."""
+        """Return the mean total variation distance over sets of 1, 2 or 3 columns.
+
+        Parameters
+        ----------
+        columns
+            The size of the sets.
+
+        Returns
+        -------
+        float or None
+            The share of rows that would have to move; None if no such set was compared.
+        """
         sets = self.sets.get(columns)
         return None if sets is None else sets.mean.tvd
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         sizes = (1, 2, 3)
         return {
             "tvd": {str(size): self.tvd(size) for size in sizes},
@@ -172,7 +210,20 @@ class Evaluation(Shown):
         }
 
     def report(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write it as a page for people; it is for the owner, and only the owner may read it."""
+        """Write the evaluation as an HTML page that only the owner may read (mode 0600).
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        overwrite
+            Whether to replace an existing file; compared files are never replaced.
+
+        Raises
+        ------
+        OutputError
+            If the file exists, cannot be written, or is one of the compared files.
+        """
         from sfumato.attack.evaluation.page import page
 
         target = arguments.path(path, "path")
@@ -237,15 +288,15 @@ def _pair(pair: ComparedPair) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ComparedPaths:
-    """Paths of either table: how far answers differ, and where their points lie."""
+    """Trajectories of either table: differences of figures, and the density of points."""
 
     many: tuple[int, int]
-    """How many there are in the original and in the synthetic table."""
+    """The number of trajectories in the original and in the synthetic table."""
     figures: Mapping[str, float]
-    """By name; 0 is best but for patterns, where 1 is."""
+    """Differences by name; 0 is best, except for patterns, where 1 is."""
     maps: tuple[FloatArray, FloatArray]
     """The share of points in each cell of the declared box, from south to north, west to east."""
 
     def json(self) -> dict[str, Any]:
-        """The figures, ready to be written."""
+        """Return the figures as plain data for JSON."""
         return {"original": self.many[0], "synthetic": self.many[1], **self.figures}

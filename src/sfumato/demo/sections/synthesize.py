@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.evaluation.evaluate import compare_tables
+from sfumato.attack.evaluation.evaluate import evaluate
 from sfumato.attack.evaluation.page import association_maps, column_picture, summary
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
@@ -45,7 +45,7 @@ def section(town: Town) -> list[Block]:
         as_file(files("sfumato.demo") / "town.toml") as schema,
         closing(read(town.people, schema)) as opened,
     ):
-        evaluation = compare_tables(town.twin, opened, None)
+        evaluation = evaluate(town.twin, opened)
     columns = {column.name: column for column in evaluation.columns}
     figures = [
         (

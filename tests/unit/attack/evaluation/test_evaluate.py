@@ -63,7 +63,7 @@ def test_a_csv_in_another_order_with_more_and_fewer_columns(
     assert "lacks the column smoker" in told
     assert "has the column extra" in told
     assert "another order" in told
-    assert "tell people apart: id." in told
+    assert "identify people: id." in told
 
 
 def test_odd_cells_are_counted_and_stop_nothing(people: sf.Table, tmp_path: Path) -> None:
