@@ -1,1 +1,1 @@
-"""What leaves the building: releases, the recodings they are made by, how they are written."""
+"""Releases: their tables, guarantee and side-cars, the recodings that make them, and the writer."""

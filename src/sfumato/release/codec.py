@@ -1,7 +1,7 @@
-"""Releases as bytes, in which form the ledger keeps answers that were paid for.
+"""Releases as bytes: the form in which the ledger stores charged answers.
 
-A line of JSON says what the release is and how long each of its tables is; the tables follow it as
-Arrow streams, so that large ones are neither spelled out nor copied.
+A line of JSON has the metadata of the release and the length of each table. The tables follow as
+Arrow streams, so large ones are neither converted to text nor copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORMAT = 2
 
 
 def to_bytes(release: Release) -> bytes:
-    """Write a release down, tables and all."""
+    """Encode a release with all its tables."""
     # Arrow streams keep types that JSON has not: dates, 64-bit integers, missing values.
     packed = {name: _packed(table) for name, table in release.tables.items()}
     described = {
@@ -39,7 +39,7 @@ def to_bytes(release: Release) -> bytes:
 
 
 def from_bytes(stored: bytes) -> Release:
-    """Read what `to_bytes` wrote; the ledger has checked that it is the same."""
+    """Decode what `to_bytes` wrote; the ledger has checked that the bytes are unchanged."""
     try:
         end = stored.index(b"\n")
         described = json.loads(stored[:end])
@@ -55,7 +55,7 @@ def from_bytes(stored: bytes) -> Release:
 
 
 def unreadable_answer(error: Exception) -> LedgerError:
-    """Say that an answer in store is not what this version would have stored."""
+    """Return the error for a stored answer that this version cannot read."""
     return LedgerError(
         "answer_unreadable",
         "The stored answer cannot be read: this version did not write it. The charge stays spent. "

@@ -1,9 +1,9 @@
-"""Releases that an engine writes by itself: into a folder, or as a table where the data lies.
+"""Releases that an engine writes: into a folder, or as a table beside the data.
 
-A table gets its name last, when its side-car is in place. Until the engine has named it, the
-journal counts the writing as unfinished, and all of it is taken back. A table is found again by its
-address: its side-car lies in the current directory, and the engine tells whether the table is
-unchanged. Decision `writing-releases`.
+A table gets its name last, when its side-car is in place. Until then the journal counts the writing
+as unfinished, and undoes all of it. A table is found again by its address: its side-car is in the
+current directory, and a fingerprint computed by the engine shows whether it is unchanged. Decision
+`writing-releases`.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ if TYPE_CHECKING:
 
 
 _WAITS, _STANDS = "table", "stands"
-"""What lies in the scratch folder as long as a table has not got its name, and what it becomes."""
+"""The file in the scratch folder while a table has only a draft name, and its name afterwards."""
 
 
 class Checking(Protocol):
-    """Refuses rows that were written but are not those that were decided on."""
+    """Refuses written rows that differ from the decided ones."""
 
     def check_parts(self, paths: Iterable[Path]) -> None:
-        """Look at files."""
+        """Check files."""
         ...
 
     def check_table(self, engine: Engine, table: exp.Table) -> None:
-        """Look at a table of an engine."""
+        """Check a table of an engine."""
         ...
 
 
 class EngineRows(NamedTuple):
-    """A table of a release that an engine is to write by itself."""
+    """A table of a release that an engine writes."""
 
     engine: Engine
     query: exp.Query
     columns: Mapping[str, Kind]
     spelled: Mapping[str, Mapping[str, Json]]
-    """How columns are spelled in text, as a side-car tells it."""
+    """The spelling of columns in text, as the side-car has it."""
     promised: Checking | None = None
-    """Who looks at what was written; None where the engine itself notices a changed source."""
+    """The check of written rows; None if the engine itself notices a changed source."""
 
 
 def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str]:
@@ -75,9 +75,9 @@ def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str
 def _rows_and_mark(
     engine: Engine, table: exp.Table, columns: Mapping[str, Kind]
 ) -> tuple[int, str]:
-    """How many rows a table has, and a fingerprint of them.
+    """Return the number of rows of a table, and their fingerprint.
 
-    Whoever has the release may compute it too, so no secret is needed.
+    The fingerprint is of released rows, which anyone may know, so it needs no secret.
     """
     counted = exp.cast(exp.Count(this=exp.Star()), "BIGINT").as_("sf_rows")
     rows = engine.run(exp.select(counted).from_(table.copy()))["sf_rows"][0].as_py()
@@ -96,14 +96,14 @@ def check_unchanged(engine: Engine, sidecar: Mapping[str, Json]) -> None:
     if not unchanged:
         raise SourceError(
             "release_changed",
-            f"The table {described['table']['name']!r} is not the one that was released: it is "
-            "another than its side-car in the current directory tells of. Make the release again; "
+            f"The table {described['table']['name']!r} was changed after its release: it differs "
+            "from what its side-car in the current directory describes. Make the release again; "
             "or, to read it as a table like any other, move the side-car away.",
         )
 
 
 class DraftedTable:
-    """A table on its way, in an engine."""
+    """A table of an engine that has a draft name until its release is complete."""
 
     def __init__(self, target: TableTarget) -> None:
         self._target = target
@@ -122,7 +122,7 @@ class DraftedTable:
         return Saved(name, "", mark, rows.columns, rows.spelled, table=lies)
 
     def waiting(self, scratch: Scratch) -> LastFile:
-        """The file that stands for it in a journal: it moves once the table has its name."""
+        """Return the file that represents it in a journal: it moves once the table is named."""
         self._scratch = scratch.path
         waiting = self._scratch / _WAITS / _WAITS
         waiting.parent.mkdir()
@@ -134,30 +134,30 @@ class DraftedTable:
         return LastFile(str(self._scratch / _STANDS), str(waiting.parent), mark)
 
     def settle(self) -> None:
-        """Give it its name, which the engine may still refuse."""
+        """Give the table its name, which the engine may still refuse."""
         self._held.close()
         assert self._scratch is not None
         (self._scratch / _WAITS / _WAITS).rename(self._scratch / _STANDS)
 
     def abandon(self) -> None:
-        """Leave nothing of it, unless it has its name."""
+        """Drop the draft, unless the table has its name."""
         self._held.__exit__(_AbandonedError, _AbandonedError(), None)
 
 
 class _AbandonedError(Exception):
-    """Tells an engine that a table is not to stand."""
+    """Makes an engine drop a draft."""
 
 
 @dataclass(frozen=True)
 class TableInEngine:
-    """The side-car of a released table, and the path that its files here are named after."""
+    """The side-car of a released table, and the local path after which its files are named."""
 
     sidecar: dict[str, Any]
     path: Path
 
 
 def released_table(url: str) -> TableInEngine | None:
-    """Read the side-car of an unchanged table; None where there is no side-car."""
+    """Read the side-car of an unchanged table; None without a side-car."""
     path, dialect = _named(url)
     sidecar = None if path is None else read_table_sidecar(path, dialect)
     if path is None or sidecar is None:
@@ -168,17 +168,17 @@ def released_table(url: str) -> TableInEngine | None:
 
 
 def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
-    """A table that was released and is as it was, with its rows sorted as in a file."""
+    """Read an unchanged released table, with its rows sorted as in a file."""
     described = released_table(url)
     if described is None:
         path, _ = _named(url)
-        where = "it is no table of PostgreSQL or Spark"
+        where = "it is not a table of PostgreSQL or Spark"
         if path is not None:
             where = f"its side-car, '{sidecar_file(path).name}', is not in the current directory"
         raise SourceError(
             "release_unreadable",
-            f"Cannot read this table as a release: {where}. Go to the folder in which the release "
-            "was made, or read the table as any other, with sf.read.",
+            f"Cannot read this table as a release: {where}. Change to the folder in which the "
+            "release was made, or read the table as any other, with sf.read.",
         )
     with closing(open_source(url)) as engine:
         rows = engine.run(everything(engine.table))
@@ -186,7 +186,7 @@ def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
 
 
 def _named(url: str) -> tuple[Path | None, str]:
-    """The path that a table's files here are named after, and its engine's dialect."""
+    """Return the local path after which the files of a table are named, and its dialect."""
     scheme, name = url.partition("://")[0], url.partition("#")[2]
     dialect = "postgres" if scheme in POSTGRES else "spark" if scheme in SPARK else ""
     if not dialect or not name:

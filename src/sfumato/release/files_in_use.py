@@ -1,5 +1,4 @@
-"""Files in use: what no release may replace, by whatever name and whatever door. Decision
-`writing-releases`."""
+"""Files in use, which no release may overwrite through any door. Decision `writing-releases`."""
 
 from __future__ import annotations
 
@@ -22,27 +21,26 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
 
 VAULT, ANSWERS, FAILURES, SECRET = "vault.toml", "answers", "failures.log", "fingerprint.key"
-"""What lies in a vault's folder beside its ledger: its configuration, where answers are stored,
-why charged questions or the ledger failed (it may quote data), the key of its fingerprints."""
+"""Files of a vault beside its ledger: configuration, stored answers, the log of failures of charged
+queries and of the ledger (it may quote data), and the key of fingerprints."""
 JOBS, RELEASES, TABLES = "jobs.sqlite", "releases", "tables"
-"""And its jobs, unless they are in PostgreSQL, the anonymized releases of its owner, and tables
-that its owner sent, with those that are still to be declared."""
+"""Its jobs (unless they are in PostgreSQL), the anonymized releases of its owner, and tables that
+the owner uploaded."""
 CONSOLE = "console.sqlite"
-"""And what its console keeps of passwords and sessions, unless that is in PostgreSQL."""
+"""Passwords and sessions of its console, unless they are in PostgreSQL."""
 
 STREAMS = "streams.sqlite"
-"""And what its streams remember between two steps, as secret as its data, unless that is in
-PostgreSQL."""
+"""The state of its streams, as secret as its data, unless it is in PostgreSQL."""
 
 CONSENT = "consent.sqlite"
-"""Where a vault keeps who agreed to what, unless its ledger is in a database elsewhere."""
+"""The consent registry, unless the ledger is in another database."""
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database, and the database itself."""
+"""The endings of a SQLite database and of the files that SQLite keeps beside it."""
 
 
 def source_files(source: Source) -> tuple[Path, ...]:
-    """The files that a source reads; a folder, or a pattern, is meant with what it reads now."""
+    """Return the files that a source reads; for a folder or a pattern also its present files."""
     if isinstance(source, list | tuple):
         return tuple(
             file
@@ -66,7 +64,7 @@ def source_files(source: Source) -> tuple[Path, ...]:
 
 
 def hierarchy_files(schema: Schema) -> tuple[Path, ...]:
-    """The files from which a schema has its hierarchies."""
+    """Return the files of the hierarchies of a schema."""
     hierarchies = (column.hierarchy for column in schema.columns)
     return tuple(
         hierarchy.source
@@ -76,14 +74,14 @@ def hierarchy_files(schema: Schema) -> tuple[Path, ...]:
 
 
 def consent_head(head: Path) -> Path:
-    """Where the last position of a vault's registry of consent is kept: beside its ledger's."""
+    """Return the file with the last position of a consent registry, beside that of the ledger."""
     return head.with_name(f"{head.name}.consent")
 
 
 def vault_files(folder: Path) -> tuple[Path, ...]:
-    """A vault's own files, and the sources, schemas and hierarchies of its data sets.
+    """Return the files of a vault, and the sources, schemas and hierarchies of its data sets.
 
-    The configuration is read as it is: files are in use even of a vault that cannot be opened.
+    The configuration is read without checks: a vault that cannot be opened still has files in use.
     """
     files = [folder / name for name in (VAULT, FAILURES, SECRET, ANSWERS, RELEASES, TABLES)]
     files += [folder / f"{name}{end}" for name in (JOBS, CONSOLE, STREAMS) for end in _BESIDE]
@@ -108,15 +106,15 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _texts_under(table: object, *keys: str) -> list[list[str]]:
-    """The text under each key of a configuration table, as a list of one or none."""
+    """Return the text under each key of a configuration table, as a list of one or none."""
     values = [table.get(key) if isinstance(table, dict) else None for key in keys]
     return [[value] if isinstance(value, str) else [] for value in values]
 
 
 def vault_files_around(target: Path) -> tuple[Path, ...]:
-    """The files of vaults near a target: those above it, and those beside it with their heads.
+    """Return the files of vaults near a target: above it, beside it, and beside its folder.
 
-    Or beside its folder, which may be the source of one.
+    A vault beside the folder may have the folder as a source.
     """
     files: list[Path] = []
     with suppress(OSError):
@@ -126,7 +124,7 @@ def vault_files_around(target: Path) -> tuple[Path, ...]:
             with suppress(OSError), os.scandir(near) as beside:
                 folders += [entry.path for entry in beside]
         for folder in dict.fromkeys(folders):
-            # There may be thousands beside it, and paths that are objects take their time.
+            # A folder may have thousands of neighbours, and Path objects are slow.
             if os.path.isfile(f"{folder}/{VAULT}"):  # noqa: PTH113
                 files += vault_files(Path(folder))
     return tuple(files)

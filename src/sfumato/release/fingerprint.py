@@ -1,10 +1,9 @@
 """Fingerprints of tables, and the secrets that key them.
 
-A fingerprint tells its holder which data was released, and others nothing. Inside the engine each
-row becomes a hash, and hashes are added up, so neither the order of rows nor the way they are
-stored matters. What leaves is an HMAC of those sums under a secret that stays with the data holder:
-without the secret nobody can test a guess about the data against it. Each user has a secret, and so
-has each vault.
+A fingerprint shows its holder which data was released, and shows others nothing. The engine hashes
+each row and adds the hashes up, so neither the order of rows nor their storage matters. The
+fingerprint is an HMAC of these sums under a secret that stays with the data holder: without the
+secret nobody can test a guess about the data against it. Each user and each vault has a secret.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.data.engines.base import Engine
 
 
-_LARGE = 9_000_000_000  # its millionths fit 64 bits
+_LARGE = 9_000_000_000  # in millionths this still fits 64 bits
 _LANES = 2  # sums of 28-bit numbers stay inside 64 bits up to 2^35 rows
 
 
@@ -45,7 +44,7 @@ def contents(
 ) -> str | None:
     """Compute a fingerprint that copies share: on any engine, in any order of rows and columns.
 
-    Columns stand in the order of their names, which are not part of it. None for no rows at all,
+    Columns are sorted by name, and names are not part of it. Returns None for a table without rows,
     because all empty tables are alike.
     """
     names = sorted(kinds, key=lambda name: (name.casefold(), name))
@@ -54,13 +53,13 @@ def contents(
 
 
 def of_file(path: Path, *, secret: bytes) -> str:
-    """Compute a fingerprint of a file's bytes, which copies share however they are read."""
+    """Compute a fingerprint of the bytes of a file, for files that no engine reads."""
     with path.open("rb") as stream:
         return _keyed(secret, ("file", hashlib.file_digest(stream, "sha256").hexdigest()))
 
 
 def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[int]:
-    """The number of rows and the sums of their hashes."""
+    """Return the number of rows and the sums of their hashes."""
     # Sums of hashes do not depend on the order of rows, nor on how they are stored.
     row = folded(partial(digest, ""), values)
     hashed = exp.select(exp.alias_(row, "sf_hash")).from_(table.copy())
@@ -84,7 +83,7 @@ def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[
 
 
 def _plain(name: str, kind: Kind) -> exp.Expr:
-    """A value in a form that all engines write alike: reals in millionths, or only as large."""
+    """Return a value as text that all engines write alike: reals in millionths, or "large"."""
     value: exp.Expr = exp.column(name, quoted=True)
     if kind is Kind.DATE:
         return exp.cast(value, "DATE")
@@ -116,12 +115,12 @@ def holder_secret() -> bytes:
 
 
 def new_secret() -> bytes:
-    """A new secret, which is nowhere yet."""
+    """Draw a new secret, without storing it."""
     return os.urandom(_BYTES)
 
 
 def read_secret(path: Path) -> bytes:
-    """Read a secret that only its owner may read."""
+    """Read a secret; raise if others may read its file."""
     try:
         exposed = path.stat().st_mode & _OTHERS_MAY_READ
         secret = path.read_bytes()
@@ -150,7 +149,7 @@ def _home() -> Path:
 
 
 def write_secret(path: Path, secret: bytes) -> None:
-    """Put a secret there, whole and readable by its owner alone, unless another was quicker."""
+    """Write a secret, readable by its owner alone; keep one that another process wrote first."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(prefix=".secret.", dir=path.parent)
@@ -169,5 +168,5 @@ def write_secret(path: Path, secret: bytes) -> None:
         raise OutputError(
             "secret_unusable",
             f"Cannot keep a secret in '{path}': {os.strerror(error.errno or 0)}. "
-            "Make its folder writable; that of a user is named with XDG_CONFIG_HOME.",
+            "Make its folder writable; XDG_CONFIG_HOME names that of a user.",
         ) from None

@@ -1,4 +1,4 @@
-"""What a privacy budget means to a person, in plain words; and the terms that pages explain."""
+"""The meaning of a privacy budget in plain words, and the terms that pages explain."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ TERMS = {
 
 
 def glossary(*texts: str) -> list[Glossary]:
-    """A glossary of the terms that occur in these texts; an empty list if none do."""
+    """Return a glossary of the terms that occur in these texts; an empty list if none do."""
     text = " ".join(texts).lower()
     terms = [(term, meaning) for term, meaning in TERMS.items() if re.search(rf"\b{term}", text)]
     return [Glossary(terms)] if terms else []
 
 
 def promises(cost: Mapping[str, Any]) -> list[str]:
-    """What an epsilon or a rho, with its delta, promises to a person; rounded against us.
+    """Return what an epsilon or a rho, with its delta, promises to a person, rounded up.
 
     Noise at epsilon multiplies the odds of any output by at most e^epsilon, so an even prior belief
     becomes at most e^epsilon / (1 + e^epsilon).
@@ -98,7 +98,10 @@ def promises(cost: Mapping[str, Any]) -> list[str]:
 
 
 def limits(cost: Mapping[str, Any]) -> list[str]:
-    """What a budget does not protect against. Group privacy: two people have twice the epsilon."""
+    """Return what a budget does not protect against.
+
+    Group privacy for two people: epsilon doubles, and delta grows by the factor 1 + e^epsilon.
+    """
     budget = _epsilon_and_delta(cost)
     if budget is None:
         return []
@@ -122,7 +125,7 @@ def limits(cost: Mapping[str, Any]) -> list[str]:
 
 
 def _epsilon_and_delta(cost: Mapping[str, Any]) -> tuple[float, Fraction] | None:
-    """The epsilon and delta of a cost; None if it has neither epsilon nor rho."""
+    """Return the epsilon and delta of a cost; None if it has neither epsilon nor rho."""
     delta = Fraction(cost.get("delta") or 0)
     if cost.get("epsilon") is not None:
         return float(Fraction(cost["epsilon"])), delta
@@ -133,17 +136,17 @@ def _epsilon_and_delta(cost: Mapping[str, Any]) -> tuple[float, Fraction] | None
 
 
 def _at_most(factor: float) -> str:
-    """A factor for people, never less than it is: two decimals, or four digits if it is large."""
+    """Write a factor, rounded up: two decimals, or four digits if it is large."""
     digits = 2 if factor < 1000 else 3 - math.floor(math.log10(factor))
     return f"{_round_up(factor, digits):,.10g}"
 
 
 def _two_digits_up(probability: Fraction) -> str:
-    """A small probability with two digits, rounded up."""
+    """Write a small probability with two digits, rounded up."""
     exponent = math.floor(math.log10(probability)) - 1
     return f"{math.ceil(probability / Fraction(10) ** exponent) * 10.0**exponent:.2g}"
 
 
 def _round_up(value: float, places: int) -> float:
-    """A number rounded up, so that "at most" stays true."""
+    """Round a number up, so that "at most" stays true."""
     return math.ceil(value * 10.0**places) / 10.0**places

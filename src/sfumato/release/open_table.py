@@ -1,6 +1,6 @@
-"""An open table: where it lies, its schema, and what its owner can do with it.
+"""An open table: its source and schema, and the operations of its owner.
 
-A malformed cell is refused or missing: decision `malformed-cells`.
+A malformed cell is refused or read as missing: decision `malformed-cells`.
 """
 
 from __future__ import annotations
@@ -56,10 +56,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Table(Shown):
-    """A source opened in an engine, with its schema and why each column is what it is.
+    """A source opened in an engine, with its schema. `sf.read` opens one.
 
-    It is `starred` where it is a release with suppressed rows in it, which nobody can be among, and
-    `released` where it is any.
+    Use it in a `with` block, or call `close`.
+
+    Attributes
+    ----------
+    engine
+        The engine that has the rows.
+    schema
+        The columns, declared or guessed, and the privacy unit.
+    reasons
+        For each column why it has its kind and role.
+    starred, released
+        Whether the table is a release, and whether it has blank suppressed rows.
+    files
+        The files that it is read from and described by, which no output may overwrite.
+    source, declared
+        The opened source, and the declared schema; for a release that of its original.
+    warnings
+        What the owner should know about guessed columns, by their name.
+    seen
+        Without a declaration: the schema with all that the owner could declare.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> with sf.read({"age": [23, 24], "illness": ["flu", "cold"]}) as people:
+    ...     [column.name for column in people.schema.columns]
+    ['age', 'illness']
     """
 
     engine: Engine
@@ -67,27 +92,48 @@ class Table(Shown):
     reasons: tuple[str, ...]
     starred: bool = False
     files: tuple[Path, ...] = ()
-    """The files that it is made from and described by, which no output may replace."""
     released: bool = False
     source: Source = field(default=(), repr=False, compare=False)
     declared: Schema | None = field(default=None, repr=False, compare=False)
-    """What was opened, and what is declared of it; where it is a release, of its original."""
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    """What its owner must know of how columns were taken, where nothing was declared."""
     seen: Schema | None = field(default=None, repr=False, compare=False)
-    """Where nothing is declared: the schema with all that its owner could declare, as seen."""
 
     @property
     def layout(self) -> FileLayout:
-        """The layout of its file: as declared, and as its header shows."""
+        """The layout of its file: declared, or detected in the file."""
         return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
 
     def inspect(
         self, *, population: Source | Table | None = None, progress: Progress | None = None
     ) -> Inspection:
-        """See the risk in it. What this finds is for the steward, not for release.
+        """Measure its risk: unique people, revealing columns, and chances of re-identification.
 
-        Where it was drawn from a `population`, whoever looks for anyone of them is counted too.
+        The result is computed from the rows, so it is for the owner only.
+
+        Parameters
+        ----------
+        population : path, table or frame, optional
+            The table of the population from which the rows were drawn. With it, the risk from an
+            attacker who looks for anybody of the population is exact.
+        progress : callable, optional
+            Called with the work done and the work in all.
+
+        Returns
+        -------
+        Inspection
+
+        Raises
+        ------
+        ParameterError
+            If a population is given and the table is a release.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI)
+        >>> people = sf.read({"age": [23, 24, 24]}, sf.Schema("people", (age,)))
+        >>> round(people.inspect().full.unique_share, 3)
+        0.333
         """
         from sfumato.data.inspection import inspect
         from sfumato.data.inspection.guesses import Guess
@@ -111,8 +157,8 @@ class Table(Shown):
         if self.released:
             raise ParameterError(
                 "table_is_release",
-                "This table is a release, whose labels are compared with a population by measure, "
-                f"not by inspect. Use measure with its schema and {option('population')}.",
+                "This table is a release, and inspect cannot compare its labels with a population. "
+                f"Use measure with its schema and {option('population')}.",
             )
         with closing(read_population(source, self.schema)) as people:
             names = [column.name for column in people.schema.columns]
@@ -125,16 +171,16 @@ class Table(Shown):
         population: Source | Table | None = None,
         workload: Sequence[str] | str | Path | None = None,
     ) -> TableMeasures:
-        """Measure k, every l and t, and all costs of it, alone or against its original.
+        """Measure k, every l and t, and all costs of the table, alone or against its original.
 
         Parameters
         ----------
         original : path, table or frame, optional
-            The table that it was made from; entropy and shares are then compared with it.
+            The table that it was made from; entropy and distributions are compared with it.
         population : path, table or frame, optional
             The public table that an attacker would link it with.
         workload : sequence of str, or path, optional
-            Aggregate questions in SQL, or a file of them: how far off are their answers?
+            Aggregate queries in SQL, or a file of them, to measure the error of their answers.
 
         Returns
         -------
@@ -143,9 +189,9 @@ class Table(Shown):
         Raises
         ------
         SchemaError
-            Where the schema has no quasi-identifier.
+            If the schema has no quasi-identifier.
         ParameterError
-            Where a workload is given without the original.
+            If a workload is given without the original.
 
         Example
         -------
@@ -173,14 +219,14 @@ class Table(Shown):
         )
 
     def worlds(self, sql: str, *, labels: Literal["public", "tight"] = "public") -> AnswerBounds:
-        """Answer a question over all tables that this release may stand for.
+        """Bound the answer to a query over all tables that this release may stand for.
 
         Parameters
         ----------
         sql : str
             One COUNT, SUM, AVG, MIN or MAX with an optional WHERE.
         labels : {"public", "tight"}
-            Where "tight", both ends of every range are known to occur in some row.
+            With "tight", both ends of every range are known to occur in some row.
 
         Returns
         -------
@@ -190,7 +236,7 @@ class Table(Shown):
         Raises
         ------
         QueryError
-            Where the question cannot be read, or nothing bounds its answer.
+            If the query cannot be read, or nothing bounds its answer.
 
         Example
         -------
@@ -228,17 +274,63 @@ class Table(Shown):
         population_size: int | None = None,
         **supposed: Unpack[AttackKeywords],
     ) -> Finding | Findings:
-        """Attack it as its owner: how often is an attacker right, how often would a guess be?
+        """Attack the table as its owner: how often is an attacker right, and how often a guess?
 
-        `known` is the attacker's list of people, `other` a second release of them or a table to
-        join with; `original`, the table that it was made from (`other_original` that of the other
-        one), says who is right, and `control` has people who are not in it. What columns are is
-        said by the `schema`, else by the one that this table was read with, else by the original.
-        Rows of a `synthetic` table are nobody's; its side-car says so, where there is one.
-        Guessed is the worst `sensitive` column, or the one named. The rest is supposed of an
-        attacker: to be `sure` of a value from a belief on, to `exclude` so many, to call a belief
-        that grows by `gain` telling and numbers in a share of the range `near`; to know the `l`
-        that was asked for, and the `population_size`; and what `AttackKeywords` says.
+        The result is computed from the original, so it is for the owner only.
+
+        Parameters
+        ----------
+        name : str
+            The name of an attack, such as "link", or "all" for every attack that fits.
+        known : path, table or frame, optional
+            The attacker's list of people.
+        original : path, table or frame, optional
+            The table that this release was made from; it shows which guesses are right.
+        other, other_original : path, table or frame, optional
+            A second release of the same people or a table to join with, and its original.
+        control : path, table or frame, optional
+            People like those of the original who are not in it.
+        schema : path or Schema, optional
+            The schema of the original. Usually the one that this table was read with.
+        synthetic : bool
+            Whether rows are synthetic, if no side-car says so.
+        sensitive : str, optional
+            The column to guess; usually the sensitive column that leaks most.
+        sure : float
+            The belief from which an attacker counts as certain.
+        exclude : int
+            The number of values that the attacker can exclude for a victim.
+        gain : float
+            The factor by which a belief must grow to count.
+        near : float
+            The share of a column's range within which numbers are similar.
+        l : int, optional
+            The l-diversity that was required, if no side-car has it.
+        population_size : int, optional
+            The number of people from whom the released ones were drawn.
+        **supposed
+            Assumptions about attackers of answers and of other data; see `AttackKeywords`.
+
+        Returns
+        -------
+        Finding or Findings
+            One finding, or for "all" every finding and the reasons why other attacks did not run.
+
+        Raises
+        ------
+        ParameterError
+            If the attack is unknown or does not fit the tables, or an option is out of range.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI)
+        >>> illness = sf.Column("illness", sf.Kind.TEXT, sf.Role.SENSITIVE)
+        >>> schema = sf.Schema("people", (age, illness))
+        >>> rows = {"age": [23, 23, 41, 42], "illness": ["flu", "flu", "flu", "gout"]}
+        >>> people = sf.read(rows, schema)
+        >>> people.attack("homogeneity").victims
+        4
         """
         from sfumato.attack.options import attack_options
         from sfumato.attack.runner import attack
@@ -294,16 +386,17 @@ class Table(Shown):
         require: Sequence[str] | str = (),
         publish_findings: bool = False,
     ) -> Release:
-        """Release it in a syntactic form that satisfies criteria, given as objects or by number.
+        """Anonymize the table so that it satisfies criteria, given as objects or as numbers.
 
         Parameters
         ----------
         *criteria : Criterion
             Criteria as objects, such as ``sf.KAnonymity(5)``. The numbers below add to them.
         k : int, optional
-            k-anonymity, or k-map where a `population` is given.
+            k-anonymity, or k-map with a `population`.
         m : int, optional
-            Of a table of items: whoever knows m items of a basket finds k baskets that fit.
+            For a table of items: an attacker who knows m items of a basket finds k baskets that
+            have them.
         l, diversity, c : optional
             l-diversity of every sensitive column; its kind is "distinct" (usual), "entropy",
             "folk" or "recursive", which needs `c`.
@@ -315,13 +408,13 @@ class Table(Shown):
         presence : optional
             delta-presence: two shares of the `population`, such as "0,0.5".
         sensitive : str or sequence of str
-            The columns that criteria of sensitive values look at; usually all declared sensitive.
+            The columns that criteria protect; usually all that are declared sensitive.
         population : path, table or frame, optional
-            The public table of people among whom others hide.
+            The public table of the population, for k-map and delta-presence.
         algorithm : str
             The search or rearrangement: "optimal", "mondrian", "anatomy" and others.
         cost : str, optional
-            What the search minimises; usually the algorithm's own, mostly "loss".
+            The cost that the search minimises; usually that of the algorithm, mostly "loss".
         suppress : number
             The largest share of rows, or people, that may be left out, such as 0.02 or "2%".
         suppressed : {"drop", "star"}
@@ -329,35 +422,35 @@ class Table(Shown):
         refine : bool
             Search suppressed rows again.
         weights : mapping of str to float, optional
-            How much each quasi-identifier matters to the cost; 1 where none is given.
+            The weight of each quasi-identifier in the cost; 1 if not given.
         limit_seconds : number, optional
             After this time the search ends with the best release so far.
         progress : callable, optional
             Called with the work done and the work in all.
         advice : bool
-            Tell the holder which other options would lose less.
+            Find other options that would lose less, and list them for the holder.
         by : str, optional
-            Who made the release, for its provenance.
+            The maker of the release, for its provenance.
         attacks : bool, optional
-            Attack the release and tell the holder the findings.
+            Attack the release, and give the findings to the holder.
         require : str or sequence of str
             Rules such as "link<0.05"; a release that breaks one is refused.
         publish_findings : bool
-            Let the findings of the attacks travel with the release.
+            Publish the findings of the attacks with the release.
 
         Returns
         -------
         Release
-            Its rows are made where the data lies, when they are asked for.
+            Its rows are computed by the engine when they are first used.
 
         Raises
         ------
         CriterionError
-            Where no release satisfies the criteria.
+            If no release satisfies the criteria.
         ParameterError
-            Where an option is unknown, out of range, or means nothing to the algorithm.
+            If an option is unknown, out of range, or not used by the algorithm.
         SchemaError
-            Where a quasi-identifier has no hierarchy.
+            If a quasi-identifier has no hierarchy.
 
         Example
         -------
@@ -392,7 +485,20 @@ class Table(Shown):
         return decided.release()
 
     def save_schema(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write its schema to a TOML file, each column with the reason for its role."""
+        """Write the schema to a TOML file, with the reason for the role of each column.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        overwrite : bool
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        OutputError
+            If the file exists, is in use, or cannot be written.
+        """
         save_schema(
             self,
             arguments.path(path, "path"),
@@ -400,7 +506,7 @@ class Table(Shown):
         )
 
     def _card(self) -> Card:
-        """A card of the declared columns and the source; rows are not read."""
+        """Return a card of the declared columns and the source, without reading rows."""
         columns = self.schema.columns
         rows = [
             (column.name, str(column.kind), str(column.role), reason)
@@ -414,7 +520,7 @@ class Table(Shown):
         )
 
     def close(self) -> None:
-        """Close the engine, once no release needs it any more."""
+        """Close the engine as soon as no release needs it."""
         close_after_use(self.engine)
 
     def __enter__(self) -> Self:
@@ -439,13 +545,13 @@ def read(
     source : path, URL, frame, list of records, or dict of columns
         In memory it may be a table of pandas, polars (lazy ones too), Arrow or DuckDB.
     schema : path or Schema, optional
-        What the columns are. Without one they are measured, and their kinds and roles guessed. For
-        a release it is the schema of its original: labels are then read as labels.
+        The declaration of the columns. Without one, kinds and roles are guessed from the cells. For
+        a release it is the schema of its original, and its labels are read as labels.
     strict : bool
-        Refuse a cell that is not of its declared kind, and name it. Otherwise it is read as NULL:
-        a table that answers others must be read so, because a refusal would tell them of one row.
+        Refuse a cell that is not of its declared kind, and name it. Otherwise such a cell is read
+        as NULL; a protected table must be read so, because a refusal would reveal a row.
     short_texts : bool
-        Where a file is copied to be read, copy texts only as far as private methods read them.
+        If a file is copied to be read, cut texts to the length that private methods read.
     progress : callable, optional
         Called with the work done and the work in all.
 
@@ -456,9 +562,9 @@ def read(
     Raises
     ------
     SchemaError
-        Where the table does not hold what the schema says.
+        If the table does not have the declared columns and kinds.
     SourceError
-        Where the source cannot be read, or is a release that was changed.
+        If the source cannot be read, or is a release that was changed.
 
     Example
     -------
@@ -497,12 +603,12 @@ def read(
 
 
 def read_population(source: Source, schema: Schema) -> Table:
-    """Open a table of the people among whom others hide: only quasi-identifiers are looked at."""
+    """Open the table of a population, of which only the quasi-identifiers are read."""
     if described(source) is not None:
         raise ParameterError(
             "table_is_release",
-            "The population is a release, whose labels are not the values that people are found "
-            "by. Name the table of the population that it was made from.",
+            "The population is a release, and its labels are not the values of people. Name the "
+            "table that it was made from.",
         )
     return read(source, Schema(schema.table, schema.by_role(Role.QUASI), layout=schema.layout))
 
@@ -528,9 +634,9 @@ def _read_unknown(source: Source, progress: Progress | None, *, ours: bool) -> T
 def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> None:
     """Check that the table has the schema's columns with their kinds; other columns are ignored.
 
-    Unless that is `strict`, nothing depends on any row.
+    Only a `strict` check reads cells.
     """
-    # Only names and kinds are compared here, so a refusal tells nothing of any row.
+    # Only names and kinds are compared here, so a refusal reveals nothing about any row.
     held = engine.columns(engine.table)
     for column in schema.columns:
         if column.name not in held:
@@ -557,10 +663,10 @@ def check_columns(engine: Engine, schema: Schema, *, strict: bool = True) -> Non
 
 
 def save_schema(table: Table, path: Path, *, overwrite: bool = False) -> None:
-    """Write a table's schema to a TOML file, each column with the reason for its role.
+    """Write the schema of a table to a TOML file, with the reason for the role of each column.
 
-    Of a guessed one, what its owner could declare stands there too, in lines to uncomment; that the
-    column which tells people apart has no gaps is declared, since no unit could name it otherwise.
+    A guessed schema also has, in lines to uncomment, all that its owner could declare. The column
+    that identifies people is declared without missing values, because a privacy unit needs that.
     """
     from sfumato.data.inspection.guesses import with_people
 
@@ -590,14 +696,14 @@ def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
 
 
 def file_words(table: Table, name: str) -> list[str]:
-    """Sentences about the layout that was found in an undeclared file, for its owner to check."""
+    """Describe the layout that was found in an undeclared file, for its owner to check."""
     names = [column.name for column in table.schema.columns]
     hint = separator_hint(name, names)
     return [*table.layout.describe(names), *([hint] if hint else [])]
 
 
 def _from(source: Source) -> str:
-    """Where a table comes from, in words."""
+    """Name the source of a table."""
     if isinstance(source, str | Path):
         return without_passwords(str(source))
     library = type(source).__module__.partition(".")[0].removeprefix("builtins")
@@ -605,9 +711,10 @@ def _from(source: Source) -> str:
 
 
 def known_of(original: Source | Table | None, release: Table) -> Schema | None:
-    """What columns are by an original, else by a release of which nothing was declared.
+    """Return the schema of an open original, or else the guessed one of the release.
 
-    Labels would be guessed to be values of their own; None where the original is still to be read.
+    Returns None if the original is not open yet: its own columns are then guessed, because guesses
+    from a release would take labels for values.
     """
     if original is None:
         return release.schema
@@ -615,14 +722,14 @@ def known_of(original: Source | Table | None, release: Table) -> Schema | None:
 
 
 def source_of(table: Source | Table | None) -> Source | None:
-    """Where a table comes from that is given open, or as it lies."""
+    """Return the source of a table, which may be open."""
     if isinstance(table, str | Path):
         arguments.path(table, "A source")
     return table.source if isinstance(table, Table) else table
 
 
 def _of_items(table: Table, k: int | None, m: int, asked: dict[str, Any]) -> Release:
-    """Release a table of items; refuse options that such a release does not take."""
+    """Anonymize a table of items; refuse options that such a release does not have."""
     from sfumato.anonymize.itemsets import anonymize_items
 
     algorithm = asked.pop("algorithm")

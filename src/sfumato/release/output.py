@@ -1,4 +1,4 @@
-"""Where a release goes, and whether it may: a file, a folder, or a table of an engine.
+"""The output of a release, a file, a folder or a table of an engine, and whether it is allowed.
 
 One table goes into the file that is named, several go into a folder.
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _NAME_PART = re.compile(r'"(?:[^"\0]|"")+"|\w+')
 """A part of the name of a table: quoted, or letters, digits and _."""
 _DEEPEST = 3
+"""Catalog, schema and name: no engine has more parts."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class OutputFiles:
 
     @property
     def written(self) -> list[Path]:
-        """Every path of it, the side-car last."""
+        """Every path that is written, the side-car last."""
         folder = self.path if self.several else self.path.parent
         beside = SIDECAR_NAME if self.several else f"{self.path.name}.json"
         return [folder / file for file in (*self.files.values(), beside)]
@@ -56,7 +57,7 @@ class OutputFiles:
 
 @dataclass(frozen=True)
 class Output:
-    """Where a release goes: to a file, to a folder of Parquet files, or to a table."""
+    """The target of a release: a file, a folder of Parquet files, or a table."""
 
     target: Target
 
@@ -71,9 +72,9 @@ class Output:
         if name.startswith("//"):
             raise OutputError(
                 "output_unwritable",
-                f"Cannot write '{text}': what tells of a release lies in its folder, and this "
-                "machine writes to its own alone. Name one of them, such as OUT/, or a table where "
-                "the data lies, table:NAME.",
+                f"Cannot write '{text}': the side-car of a release lies in its folder, so the "
+                "folder must be on this machine. Name a local folder, such as OUT/, or a table "
+                "beside the data, table:NAME.",
             )
         if text.endswith("/") and text.strip("/"):
             return cls(FolderTarget(text.rstrip("/")))
@@ -81,30 +82,30 @@ class Output:
 
     @property
     def path(self) -> Path:
-        """The path that side-cars are named after; a table's is its name, here."""
+        """The path after which side-cars are named; for a table its name in this directory."""
         if isinstance(self.target, TableTarget):
             return Path(quote(str(self.target), safe=" ,"))
         return Path(self.target.path) if isinstance(self.target, FolderTarget) else self.target
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a table where the data lies."""
+        """Whether it is a table of the engine that has the data."""
         return isinstance(self.target, TableTarget)
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder that an engine fills."""
+        """Whether it is a folder that the engine writes."""
         return isinstance(self.target, FolderTarget)
 
     @property
     def by_engine(self) -> bool:
-        """Whether an engine writes it, and rows do not pass through here one by one."""
+        """Whether the engine writes it, so that rows do not pass through this process."""
         return not isinstance(self.target, Path)
 
     def in_words(self, *, tables: int = 1) -> str:
         """The output in words."""
         if self.is_table:
-            return f"the table {self.target}, and {self.path.name}.json, which tells of it"
+            return f"the table {self.target}, and its side-car {self.path.name}.json"
         if self.is_folder:
             return f"the folder {self.path} of Parquet files"
         return f"the folder {self.path} with two tables" if tables > 1 else str(self.path)
@@ -122,14 +123,15 @@ def _table_named(name: str) -> TableTarget:
 
 
 def output_files(path: Path, names: Sequence[str]) -> OutputFiles:
-    """The files of tables of these names, for an output at `path`.
+    """Return the files of the tables of these names, for an output at `path`.
 
-    One goes into the file. Several go into a folder of that name without its ending, which each of
-    them has instead; so does a single one where there is no ending, as Parquet.
+    One table goes into the file. Several go into a folder with the name of the path without its
+    ending, and each file has that ending. Without an ending every table is a Parquet file in the
+    folder.
     """
     if not path.suffix or is_folder(path):
         return OutputFiles(path, True, _files(names, ".parquet"))
-    format_of(path)  # or refused
+    format_of(path)  # refuses unknown endings
     if len(names) == 1:
         return OutputFiles(path, False, dict.fromkeys(names, path.name))
     ending = "".join(path.suffixes[-2 if path.suffix.lower() == ".gz" else -1 :])
@@ -144,14 +146,14 @@ def _files(names: Sequence[str], ending: str) -> dict[str, str]:
 def check_places(
     path: Path, names: Sequence[str], *, overwrite: bool = False, kept: Iterable[Path] = ()
 ) -> OutputFiles:
-    """Where tables of these names, and their side-car, go; refused early if they cannot."""
+    """Return the files of tables and their side-car; raise early if they cannot be written."""
     files = output_files(path, names)
     if files.several and not is_folder(files.path):
         if os.path.lexists(files.path):
             raise OutputError(
                 "output_unwritable",
-                f"Cannot write '{files.path}': {len(names)} tables go into a directory, and there "
-                "is a file of that name. Choose another name.",
+                f"Cannot write '{files.path}': {len(names)} tables go into a directory, and a file "
+                "of that name exists. Choose another name.",
             )
         # A folder is made, for which there must be nothing in the way.
         for target in (files.path, *(files.path.with_name(file) for file in files.files.values())):
@@ -166,7 +168,7 @@ def check_places(
 
 
 def digests_by_name(writer: ReleaseWriter) -> dict[str, str]:
-    """The SHA-256 of each file of a release, by its name as seen from beside the release."""
+    """Return the SHA-256 of each file of a release, by its name beside the release."""
     inside = f"{writer.path.name}/" if writer.several else ""
     return {f"{inside}{file.name}": mark for file, mark in writer.files.items()}
 
@@ -178,9 +180,9 @@ def check_outputs(
     overwrite: bool,
     kept: Sequence[Path] = (),
 ) -> None:
-    """Refuse what cannot be written, before any work is done for it; `kept` is what is in use.
+    """Raise if an output cannot be written, before any work is done; `kept` are files in use.
 
-    A table is asked for in its engine; here it is looked for what lies beside: what tells of it.
+    The engine checks the name of a table itself; here only the files beside it are checked.
     """
     output = out if isinstance(out, Output) else Output(out)
     path, several = output.path, several or output.is_folder
@@ -201,8 +203,8 @@ def check_outputs(
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise OutputError(
             "outputs_same",
-            "Two outputs would be the same file: the release, what lies beside it and each report "
-            "need names of their own. Choose another name.",
+            "Two outputs would be the same file: the release, its side-cars and each report need "
+            "different names. Choose another name.",
         )
     for target in {path, sidecar_file(path), *targets}:
         in_use = (*kept, *vault_files_around(target))
@@ -210,14 +212,14 @@ def check_outputs(
 
 
 def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
-    """Refuse pages in a directory that the release takes the place of as a whole."""
+    """Refuse pages inside the directory of the release, which is replaced as a whole."""
     real = Path(os.path.realpath(folder))
     for page in pages:
         if real in (final := Path(os.path.realpath(page))).parents or real == final:
             raise OutputError(
                 "outputs_same",
-                f"Cannot write '{page}': '{folder}' is the release, which has its tables and "
-                "nothing else in it. Choose a name outside it.",
+                f"Cannot write '{page}': '{folder}' is the release, and only its tables may be in "
+                "it. Choose a name outside it.",
             )
 
 
@@ -234,8 +236,8 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
     if os.path.lexists(path) and not path.is_dir():
         raise OutputError(
             "output_unwritable",
-            f"Cannot write '{path}': this release is a directory, and there is a file of that "
-            "name. Choose another name.",
+            f"Cannot write '{path}': this release is a directory, and a file of that name exists. "
+            "Choose another name.",
         )
     if not path.parent.is_dir():
         raise OutputError(
@@ -246,6 +248,7 @@ def _check_folder(path: Path, *, overwrite: bool) -> None:
 
 def check_replaceable(folder: Path) -> None:
     """Refuse to replace a directory that holds anything but a whole release and its side-car."""
+    # Files of an interrupted writing are no reason to refuse: they are cleared first.
     for directory in (folder.parent, folder):
         sweep(directory, again=True)
     try:
@@ -256,6 +259,6 @@ def check_replaceable(folder: Path) -> None:
     if present and (sidecar is None or present != {*release_files(sidecar), SIDECAR_NAME}):
         raise OutputError(
             "output_not_a_release",
-            f"Cannot replace the directory '{folder}': it holds something else than a release. "
+            f"Cannot replace the directory '{folder}': it holds something other than a release. "
             "Choose another name.",
         )

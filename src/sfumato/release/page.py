@@ -53,7 +53,7 @@ def page(
     files: Mapping[str, str] | None = None,
     beside: Sequence[ColumnComparison] = (),
 ) -> str:
-    """The whole page. It states who may see it.
+    """Return the whole page. It states who may see it.
 
     Parameters
     ----------
@@ -62,8 +62,7 @@ def page(
     files:
         The SHA-256 of each file that was written.
     beside:
-        Columns of the original compared with the released ones; only the page of the holder of the
-        original shows them.
+        Columns of the original compared with the released ones, for the page of the holder only.
     """
     if release.guarantee.kind == PRIVATE:
         parts = _private_parts(release, files or {})
@@ -94,7 +93,7 @@ def write_pages(
 
 
 def _private_parts(release: Release, files: Mapping[str, str]) -> ReportParts:
-    """The parts of a page about a differentially private release."""
+    """Return the parts of a page about a differentially private release."""
     facts, provenance = release.guarantee.parameters, release.provenance
     columns = provenance.parameters.get("columns", ())
     table = facts.get("table")
@@ -137,14 +136,14 @@ def _private_parts(release: Release, files: Mapping[str, str]) -> ReportParts:
 
 
 def _released_tables(release: Release, columns: Sequence[str]) -> list[Block]:
-    """The published tables; synthetic rows are shown by their columns instead."""
+    """Show the published tables; synthetic rows are shown by their columns instead."""
     if getattr(release, "drawn_from", {}) or not release.tables or not columns:
         return []
     return table_blocks(columns, release.tables, release.error)
 
 
 def _synthesis(release: Release) -> list[Block]:
-    """For a synthesis that was not read from a file: what was measured and what was drawn."""
+    """Show what a synthesis measured and drew, unless the release was read from a file."""
     syntheses = getattr(release, "drawn_from", {})
     columns, maps = getattr(release, "maps", ((), {}))
     blocks = table_blocks(columns, maps, {}) if maps else []
@@ -155,7 +154,7 @@ def _synthesis(release: Release) -> list[Block]:
 
 
 def _error(release: Release, columns: Sequence[str]) -> list[Block]:
-    """The expected error of the numbers. Those of a query have the names that the user gave."""
+    """Show the expected error of the numbers; those of a query have the names of the user."""
     error: Mapping[str, Any] = release.error or {}
     if not error:
         return []

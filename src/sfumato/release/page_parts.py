@@ -1,4 +1,4 @@
-"""What all report pages share: the order of sections, tables of facts, and how to verify files.
+"""Parts of all report pages: the order of sections, tables of facts, commands to verify files.
 
 A page fills in the parts that it has; their order and headings are set here. Decision `pages`.
 """
@@ -43,8 +43,8 @@ FINDINGS_INCLUDED = (
     "them."
 )
 _NO_ATTACK = (
-    "No {other}attack was tried for this page. That does not mean that the release is safe: "
-    "sfumato attack all shows its owner what attackers can learn."
+    "No {other}attack was tried for this page. That does not mean that the release is safe: with "
+    "sfumato attack all its owner can see what attackers learn."
 )
 _FINDINGS_WITHHELD = (
     "Results of attacks are computed from the original, so only the owner sees them."
@@ -84,8 +84,8 @@ _SUPPRESSED = {"drop": "left out", "star": "blank"}
 class ReportParts:
     """The parts of one page. `promise` is the guarantee in one plain sentence.
 
-    A `private` page was computed from rows of people and stays with their owner. `risk` stands
-    before the attacks. `released` is false for pages about tables that are no releases.
+    A `private` page is computed from rows of people and is for the owner only. `risk` comes before
+    the attacks. `released` is false for pages about tables that are not releases.
     """
 
     title: str
@@ -104,7 +104,7 @@ class ReportParts:
 
 
 def report_page(parts: ReportParts) -> str:
-    """The whole page, without sections that are empty."""
+    """Return the whole page, without empty sections."""
     findings = parts.findings
     sections = {
         RELEASED if parts.released else EXAMINED: parts.subject,
@@ -123,7 +123,7 @@ def report_page(parts: ReportParts) -> str:
 
 
 def _attack_blocks(parts: ReportParts) -> list[Block]:
-    """The attacks; if there are none, the reason."""
+    """Show the attacks, or the reason why there are none."""
     if parts.findings is not None:
         return tried_blocks(parts.findings)
     other = "other " if parts.risk else ""
@@ -131,9 +131,9 @@ def _attack_blocks(parts: ReportParts) -> list[Block]:
 
 
 def facts_table(caption: str, facts: Mapping[str, Any], *, verbatim: bool = False) -> PageTable:
-    """Facts by name. Empty values and digests for programs are left out.
+    """Return a table of facts by name, without empty values and digests.
 
-    With `verbatim` the names were given by the user and are shown unchanged.
+    With `verbatim` names are shown unchanged, because the user chose them.
     """
     rows = [
         (name, value_text(value)) if verbatim else (_fact_name(name, value), _fact(name, value))
@@ -168,15 +168,15 @@ def _fact(name: str, value: Any) -> str:
 
 
 def about_release(provenance: Provenance, facts: Mapping[str, Any]) -> list[Block]:
-    """What a release is, when it was made and by whom."""
+    """Show the name and columns of a release, its date and its maker."""
     facts = {**facts, "date": provenance.made, "made by": provenance.by}
     return [facts_table("About this release", facts)] if any(facts.values()) else []
 
 
 def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
-    """How to check the files of a release and its promise, and how it was made.
+    """Show how to check the files and the guarantee of a release, and how it was made.
 
-    `files` are the written files with the SHA-256 of each; files of a folder begin with its name.
+    `files` has the SHA-256 of each written file; names of files in a folder begin with the folder.
     """
     few = 0 < len(files) <= _MOST_DIGESTS
     blocks = digests(files, "released") if few else [Paragraph(_SIDECAR_HAS_DIGESTS)]
@@ -195,7 +195,7 @@ def verify_release(release: Release, files: Mapping[str, str]) -> list[Block]:
 
 
 def digests(files: Mapping[str, str], action: str) -> list[Block]:
-    """Commands that check whether files are those that were, for example, "released"."""
+    """Return commands that check whether files are still those that were, say, "released"."""
     if not files:
         return []
     lines = [f"echo {quote(f'{digest}  {name}')} | sha256sum -c" for name, digest in files.items()]
@@ -204,7 +204,7 @@ def digests(files: Mapping[str, str], action: str) -> list[Block]:
 
 
 def _promise_commands(release: Release, files: Mapping[str, str]) -> list[Block]:
-    """Commands that check the promise of a release."""
+    """Return commands that check the guarantee of a release."""
     facts = release.guarantee.parameters
     if release.guarantee.kind == PRIVATE:
         if release.receipt is None:

@@ -1,4 +1,4 @@
-"""The pictures of a release: of the tables of a publication, or of the numbers of an answer."""
+"""Pictures of a release: the tables of a publication, or the numbers of an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MISSING = "(missing)"
 
 
 def plot(release: Release) -> Pictures:
-    """The pictures of a release; an error if it has none."""
+    """Return the pictures of a release; raise if it has none."""
     pictures = pictures_of(release)
     losses = (release.error or {}).get("ncp") if release.holder is not None else None
     if losses:
@@ -37,14 +37,13 @@ def plot(release: Release) -> Pictures:
     if not pictures:
         raise ParameterError(
             "comparison_impossible",
-            "This release has no numbers that a picture would show better than a table. Look at "
-            "its tables with release.to_pandas().",
+            "This release has no numbers to draw. See its tables with release.to_pandas().",
         )
     return Pictures(pictures)
 
 
 def pictures_of(release: Release) -> list[Picture]:
-    """The pictures on the page of a release, or those of an answer; none where none would help."""
+    """Return the pictures of a release or an answer; an empty list if none would help."""
     if release.guarantee.kind != _PRIVATE:
         return []
     syntheses = getattr(release, "drawn_from", {})
@@ -60,7 +59,7 @@ def pictures_of(release: Release) -> list[Picture]:
 
 
 def answer_pictures(answer: Release) -> list[Picture]:
-    """One picture for each numeric column of an answer, by the columns that it is grouped by."""
+    """Draw each numeric column of an answer by its grouping columns."""
     error = answer.error or {}
     groups = [name for name in answer.table.column_names if name not in error]
     pictures = (
@@ -74,7 +73,7 @@ def answer_pictures(answer: Release) -> list[Picture]:
 def _draw_column(
     table: pa.Table, groups: Sequence[str], name: str, error: Mapping[str, Any]
 ) -> Picture | None:
-    """The picture of one column, unless all of its values are missing."""
+    """Draw one column, unless all of its values are missing."""
     bound = error.get("bound95")
     bounds = bound if isinstance(bound, list) else [bound] * table.num_rows
     errors = np.array(bounds, dtype=np.float64)

@@ -1,13 +1,13 @@
-"""Recodings: the decision of an anonymizer, applied where the data lives.
+"""Recodings: the decision of an anonymizer, applied by the engine that has the data.
 
-A recoding has one of three forms. *ByColumn*: a map of values to labels for each column and the
-list of label combinations that are suppressed. *ByRow*: an assignment of shares of each raw
-combination to released combinations, dealt out inside the combination in an order that a secret
-key makes random, and that is the same each time. *ByCuts*: a tree of cuts whose ends have labels,
-where combinations are too many to be named. Each becomes one query that joins the table with small
-tables of ours and orders the result by every released column, so that the order of rows tells
-nothing and engines agree. Inside it every column has a name of ours; those of the table are put
-back outermost, so that none can collide.
+A recoding has one of three forms. *ByColumn*: a map of values to labels for each column, and the
+list of suppressed combinations of labels. *ByRow*: shares of each raw combination are assigned to
+released combinations; rows are dealt inside a combination in an order that a secret key makes
+random, and that is the same every time. *ByCuts*: a tree of cuts with labels at its leaves, for
+tables with too many combinations to list. Each becomes one query that joins the table with small
+lent tables. It orders the result by every released column, so the order of rows reveals nothing and
+engines agree. Inside the query every column has a name beginning with sf_; the names of the table
+come back outermost, so none can collide.
 
 Decisions `what-travels` and `partitions`.
 """
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 def total_order(names: Sequence[str], reals: Collection[str] = ()) -> list[exp.Ordered]:
     """Order by every released column, NULL last on every engine.
 
-    Zeros of either sign are equal but do not look alike: without their sign, such rows would lie
-    as they do in the original.
+    0.0 and -0.0 are equal but are written differently. Without their sign in the order, such rows
+    would keep the order of the original and reveal it.
     """
     keys: list[exp.Expr] = [exp.column(name, quoted=True) for name in names]
     keys += [_sign_of_zero(exp.column(name, quoted=True)) for name in names if name in reals]
@@ -57,15 +57,15 @@ _ROW, _SEAL, _TWIN, _RANK = "sf_row", "sf_seal", "sf_twin", "sf_place"
 _VALUE, _CODE, _LABEL = "sf_value", "sf_code", "sf_label"
 _FIRST, _LAST, _NODE = "sf_first", "sf_last", "sf_node"
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-"""Signed types for the codes that we lend: Spark has no others."""
+"""Signed types for lent codes, because Spark has no unsigned ones."""
 
 
 @dataclass(frozen=True)
 class ColumnMap:
     """A label for every value of one column; `None` among the values stands for NULL.
 
-    `codes` number the labels, so that combinations can be compared whatever the labels are. Where
-    the values of the column are too many to be named, `values` are what its `key` makes of them.
+    `codes` number the labels, so combinations are compared by numbers. If a column has too many
+    values to list, `values` are the results of `key`.
     """
 
     column: str
@@ -76,24 +76,24 @@ class ColumnMap:
 
     @property
     def missing(self) -> tuple[int, str | None]:
-        """The code and label of NULL; a code that nothing else has where NULL has no place."""
+        """The code and label of NULL; -1 and no label if NULL is not mapped."""
         if self.values.null_count == 0:
             return -1, None
         index = int(np.flatnonzero(self.values.is_null().to_numpy(zero_copy_only=False))[0])
         return self.codes[index].as_py(), self.labels[index].as_py()
 
     def table(self) -> pa.Table:
-        """The map of the values that are present, to be joined on equality."""
+        """Return the map of values that are not NULL, to be joined on equality."""
         columns = {_VALUE: self.values, _CODE: self.codes, _LABEL: self.labels}
         return _signed(pa.table(columns).filter(self.values.is_valid()))
 
 
 @dataclass(frozen=True)
 class ByColumn:
-    """Every value of a column is released under its label, but for suppressed combinations.
+    """A recoding by column: every value is released as its label, except suppressed combinations.
 
-    `suppressed` has one column of label codes per map, in the order of the maps; its rows are the
-    combinations that are not released.
+    `suppressed` has one column of label codes for each map, in the order of the maps; its rows are
+    the combinations that are not released.
     """
 
     maps: tuple[ColumnMap, ...]
@@ -119,12 +119,13 @@ class ByColumn:
 
 @dataclass(frozen=True)
 class ByRow:
-    """Shares of each raw combination become released combinations, dealt at random.
+    """A recoding by row: shares of each raw combination become released combinations at random.
 
-    `shares` has one integer column per map (the codes of a raw combination, in the order of the
-    maps), `rows` (how many rows of it), and the released columns by name. Values outside the maps,
-    and rows beyond the shares, are not released. Who knows the `key` knows how rows are dealt;
-    where every share is `undivided`, all rows of its combination, there is nothing to deal.
+    `shares` has one integer column for each map (the codes of a raw combination, in the order of
+    the maps), `rows` (the number of rows of the share), and the released columns by name. Values
+    outside the maps, and rows beyond the shares, are not released. The `key` determines how rows
+    are dealt, so it stays secret. `undivided` shares have all rows of their combination, so nothing
+    is dealt.
     """
 
     maps: tuple[ColumnMap, ...]
@@ -173,10 +174,10 @@ class ByRow:
             yield _ordered(query, [*released, *self.unchanged])
 
     def _placed(self, coded: exp.Select, engine: Engine) -> exp.Select:
-        """Number the rows of each raw combination in an order that the key decides.
+        """Number the rows of each raw combination in an order that the key determines.
 
-        A row is sealed with all that tells it from others, and then again with which of its equals
-        it is. Those are one as good as the other, so it does not matter which is counted first.
+        A keyed hash of all its columns seals a row. Equal rows have equal seals, so a second hash
+        adds the number of the row among its equals; which of them comes first does not matter.
         """
         codes = [*map(_code, range(len(self.maps)))]
         unchanged = [*map(_carried, range(len(self.unchanged)))]
@@ -189,12 +190,12 @@ class ByRow:
             for function in (exp.RowNumber(), exp.Rank())
         )
         rows = _with(rows, _TWIN, exp.Sub(this=next(numbers), expression=next(numbers)))
-        # What is sealed cannot be foretold, so any even hash of it gives a random order.
+        # The seal is unpredictable without the key, so any uniform hash of it gives a random order.
         again = engine.traits.hashed(self.key, [exp.column(_SEAL), exp.column(_TWIN)])
         return _with(rows, _RANK, _window(exp.RowNumber(), codes, again))
 
     def _intervals(self) -> pa.Table:
-        """Shares of equal raw combinations side by side: first and last place of each."""
+        """Return the first and last rank of each share inside its raw combination."""
         width = len(self.maps)
         codes = [self.shares.column(position).to_numpy() for position in range(width)]
         rows = self.shares.column(width).to_numpy().astype(np.int64)
@@ -219,18 +220,18 @@ class ByRow:
 
 @dataclass(frozen=True)
 class ByCuts:
-    """A tree of cuts: each row goes down to a leaf, and is released under the labels of that leaf.
+    """A recoding by a tree of cuts: each row descends to a leaf and is released with its labels.
 
-    `maps` number the values of each column in their order. `depths` has the cuts, those of a depth
-    in one table: of a `node` the `column` by its place, the last code that goes to `lower`, `cut`,
-    and where the others go, `upper`. `ends` has the node at each end, and its labels by column.
+    `maps` number the values of each column in order. `depths` has one table of cuts for each depth:
+    a `node`, the index of its `column`, the largest code, `cut`, that goes to the node `lower`, and
+    the node `upper` for larger codes. `ends` has the leaves, with their labels by column.
     """
 
     maps: tuple[ColumnMap, ...]
     depths: tuple[pa.Table, ...]
     ends: pa.Table
     unchanged: tuple[str, ...] = ()
-    by_value = True  # rows alike in the mapped columns go the same way
+    by_value = True  # rows with equal mapped columns reach the same leaf
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
@@ -274,7 +275,7 @@ Recoding = ByColumn | ByRow | ByCuts
 
 
 def relabelled(recoding: Recoding, labels: Mapping[str, _Relabel]) -> Recoding:
-    """The same recoding with the labels of some columns in other words, each changed once."""
+    """Return a recoding with the labels of some columns rewritten."""
     if isinstance(recoding, ByColumn):
         maps = (
             replace(column_map, labels=_changed(column_map.labels, labels[column_map.column]))
@@ -289,7 +290,7 @@ def relabelled(recoding: Recoding, labels: Mapping[str, _Relabel]) -> Recoding:
 
 
 def _relabelled(table: pa.Table, first: int, labels: Mapping[str, _Relabel]) -> pa.Table:
-    """A table of labels, from one of its columns on, in other words."""
+    """Rewrite the labels of a table, from the column at index `first` on."""
     for index in range(first, table.num_columns):
         name = table.column_names[index]
         if name in labels:
@@ -311,7 +312,7 @@ def _coded(
     unchanged: Sequence[str],
     lent: ExitStack,
 ) -> exp.Select:
-    """Each row with codes and labels of its mapped columns; rows with unknown values are out."""
+    """Select each row with codes and labels of its columns; drop rows with unmapped values."""
     query = exp.Select().from_(exp.alias_(table.copy(), "sf_source", table=True), copy=False)
     selected: list[exp.Expr] = [
         exp.alias_(exp.column(name, table="sf_source", quoted=True), _carried(position))
@@ -343,17 +344,17 @@ def _coded(
         )
         known_or_absent = absent.copy() if code >= 0 else exp.false()
         conditions.append(exp.or_(known_or_absent, known.is_(exp.Null()).not_()))
-    # All at once: condition by condition, each would nest the others once more.
+    # All conditions at once: one by one, each would nest the others in another AND.
     return query.select(*selected, copy=False).where(*conditions, copy=False)
 
 
 def _with(rows: exp.Select, name: str, value: exp.Expr) -> exp.Select:
-    """The same rows with one more column."""
+    """Add a column to rows."""
     return exp.select(exp.Star(), exp.alias_(value, name)).from_(rows.subquery(f"{name}_of"))
 
 
 def _window(function: exp.Expr, partition: Sequence[str], order: exp.Expr) -> exp.Window:
-    """A function of the rows of a part, in an order."""
+    """Return a window function over partitions, in an order."""
     return exp.Window(
         this=function,
         partition_by=[exp.column(name) for name in partition],
@@ -391,7 +392,7 @@ def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
 
 
 def _unchanged(names: Sequence[str]) -> list[exp.Expr]:
-    """The columns that are released as they are, under their names again."""
+    """Return the columns that are released unchanged, under their original names."""
     return [_renamed(_ROW, _carried(position), name) for position, name in enumerate(names)]
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class TablesOnDemand(Mapping[str, pa.Table]):
-    """Tables by name; to ask for one may bring it here, to ask anything else does not."""
+    """Tables by name that may still be in an engine: only `tables[name]` loads one."""
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
@@ -101,17 +101,17 @@ class HeldTables(TablesOnDemand):
 
 
 def on_demand(tables: Mapping[str, pa.Table]) -> TablesOnDemand:
-    """Tables of either sort, seen as one."""
+    """Return tables as TablesOnDemand, whether in memory or not."""
     return tables if isinstance(tables, TablesOnDemand) else HeldTables(tables)
 
 
 _FIGURE = "count"
 _CELLS = ("cell", "cells")
-"""Under which words a publication says how far off each of its counts is."""
+"""The keys under which a publication states the error of its counts."""
 
 
 def with_bars(release: Release, chosen: str) -> pa.Table:
-    """A table; `n` is followed by `n_sd`, or by `n_ranks95` where ranks are what errs."""
+    """Return a table in which `n_sd` follows each noisy `n`, or `n_ranks95` for errors in ranks."""
     table = release.tables[chosen]
     stated = _stated(release, chosen)
     columns: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
 
 
 def _spread(amount: object, rows: int) -> pa.Array:
-    """One number for every row, or the numbers of each."""
+    """Return an error for every row, from one number or a list."""
     listed = amount if isinstance(amount, list) else [amount] * rows
     return pa.array(listed, pa.float64())
 
@@ -157,7 +157,7 @@ def saved_table(folder: Path, described: Mapping[str, Json]) -> pa.Table:
     spellings = {
         name: column.spelling for name, column in spelled.items() if column.spelling is not None
     }
-    if described.get("parts"):  # an engine wrote them, which knows no spellings
+    if described.get("parts"):  # an engine wrote these files, without spellings
         part_tables = [parquet.read_table(folder / Path(name).name) for name in described["parts"]]
         rows = pa.concat_tables(part_tables)
         return rows.cast(marked(rows.schema, spellings))
@@ -174,11 +174,11 @@ SYNTACTIC = "syntactic"
 
 
 SAMPLE = 10
-"""So many rows of a release are shown by its report."""
+"""The number of rows in a report."""
 
 
 def first_rows(table: pa.Table) -> pa.Table:
-    """The first rows of a table as text has them, dates and numbers as people write them."""
+    """Return the first rows of a table, with dates and numbers as the text file spells them."""
     first = table.slice(0, SAMPLE)
     for index, field_ in enumerate(first.schema):
         spelling = spelling_in(field_)
@@ -190,7 +190,7 @@ def first_rows(table: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release promises: one sentence for people, parameters for programs."""
+    """The guarantee of a release: a sentence for people, and parameters for programs."""
 
     kind: str
     statement: str
@@ -203,13 +203,16 @@ class Guarantee:
 
 
 def today() -> str:
-    """The day on which a release is made, as its provenance has it."""
+    """Return today's date in UTC, for a provenance."""
     return datetime.now(UTC).date().isoformat()
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a release came from; the fingerprint is that of the original, keyed, or empty."""
+    """The origin of a release: method, parameters, date in UTC, maker, version, and fingerprint.
+
+    The fingerprint is a keyed one of the original, or empty.
+    """
 
     method: str
     parameters: Mapping[str, Json]
@@ -217,7 +220,6 @@ class Provenance:
     version: str = __version__
     made: str | None = None
     by: str | None = None
-    """The day it was made, in UTC, and who says to have made it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,7 +231,7 @@ class Release(Shown):
     tables : mapping of str to pyarrow.Table
         The released tables by name.
     guarantee : Guarantee
-        What is promised, as a sentence and as parameters.
+        The guarantee, as a sentence and as parameters.
     provenance : Provenance
         The method, its parameters, and a keyed fingerprint of the original.
     error : mapping, optional
@@ -237,8 +239,8 @@ class Release(Shown):
     receipt : str, optional
         The receipt of the budget that was charged.
     holder : mapping, optional
-        What only the holder of the original may see, as JSON. Where it is given, the error and the
-        fingerprint of a syntactic release are about the original too, and do not travel either.
+        Facts that only the holder of the original may see, as JSON. With them, the error and the
+        fingerprint of a syntactic release are about the original too, and do not travel.
 
     Example
     -------
@@ -260,34 +262,34 @@ class Release(Shown):
     receipt: str | None = None
     holder: Mapping[str, Json] | None = None
     kept: tuple[Path, ...] = field(default=(), kw_only=True, compare=False, repr=False)
-    """Files that it was made from, which saving must not replace."""
+    """The files that it was made from, which saving must not overwrite."""
     layout: FileLayout = field(default=USUAL, kw_only=True, compare=False, repr=False)
-    """How the file that it was made from is written, which text that is saved keeps."""
+    """The layout of the original file, which saved text files keep."""
     layouts: Mapping[str, FileLayout] = field(
         default_factory=dict, kw_only=True, compare=False, repr=False
     )
-    """The same of tables, by name, that were made from other files."""
+    """The layouts of tables, by name, that were made from other files."""
 
     @property
     def table(self) -> pa.Table:
-        """The released table, the first where there are several."""
+        """The released table; the first if there are several."""
         return self.tables[next(iter(self.tables))]
 
     @property
     def public(self) -> Release:
-        """The same as a receiver has it: without what stays with the holder."""
+        """The release as a receiver has it, without the facts for the holder."""
         if self.holder is None:
             return self
-        if self.guarantee.kind != SYNTACTIC:  # what else it tells comes of noise, and was released
+        if self.guarantee.kind != SYNTACTIC:  # error and fingerprint are not about the original
             return replace(self, holder=None)
         unmarked = replace(self.provenance, fingerprint="")
         return replace(self, provenance=unmarked, error=None, holder=None)
 
     @property
     def findings(self) -> Any:
-        """What attacks on it found before it left, as `Findings`; None where none was tried.
+        """The `Findings` of attacks before the release left; None if none was tried.
 
-        They are the holder's. A receiver has them where the holder published them.
+        They are for the holder. A receiver has them only if the holder published them.
         """
         from sfumato.attack.finding import Findings
 
@@ -299,13 +301,13 @@ class Release(Shown):
 
     @property
     def sample(self) -> dict[str, pa.Table]:
-        """The first rows of each table, as they are written."""
+        """The first rows of each table, as they are written to text."""
         first = on_demand(self.tables).first(SAMPLE)
         return {name: first_rows(table) for name, table in first.items()}
 
     @property
     def columns_in_words(self) -> Mapping[str, str]:
-        """What anonymizing made of each column of the original; empty for other releases."""
+        """A text for each column about what anonymizing did to it; empty for other releases."""
         return dict(self.guarantee.parameters.get("columns", {}))
 
     def _line(self) -> str:
@@ -322,7 +324,7 @@ class Release(Shown):
         return Card(self._line(), facts, rows, self._remarks())
 
     def _remarks(self) -> list[str]:
-        """Notes and warnings for its reader."""
+        """Notes and warnings for the reader."""
         warnings = (self.holder or {}).get("findings", ())
         return [*self.guarantee.parameters.get("notes", ()), *warnings]
 
@@ -338,18 +340,28 @@ class Release(Shown):
         return CardTable(first.column_names, rows, tables.sizes()[name] - len(rows))
 
     def plot(self) -> Pictures:
-        """The pictures of its page, which a notebook shows and `save` writes as SVG."""
+        """Draw the pictures of its page.
+
+        A notebook shows them; their method `save` writes SVG.
+
+        Raises
+        ------
+        ParameterError
+            If the release has no numbers to draw.
+        """
         from sfumato.release.plots import plot
 
         return plot(self)
 
     def to_pandas(self, *, table: str | None = None) -> pd.DataFrame:
-        """The released table for pandas, each noisy figure followed by its error (`n`, `n_sd`).
+        """Return the released table as a pandas frame, with the errors of noisy columns.
+
+        The standard deviation of `n` is in the column `n_sd`.
 
         Parameters
         ----------
         table : str, optional
-            The name of the table, where there are several; the first where none is named.
+            The name of the table, if there are several; by default the first.
 
         Returns
         -------
@@ -358,7 +370,7 @@ class Release(Shown):
         Raises
         ------
         ParameterError
-            Where there is no table of that name.
+            If there is no table of that name.
 
         Example
         -------
@@ -374,9 +386,21 @@ class Release(Shown):
         return with_bars(self, self._chosen(table)).to_pandas()
 
     def to_polars(self, *, table: str | None = None) -> pl.DataFrame:
-        """The released table for polars, each noisy figure followed by its error (`n`, `n_sd`).
+        """Return the released table as a polars frame, with the errors of noisy columns.
 
-        Of several tables `table` names the one.
+        Parameters
+        ----------
+        table : str, optional
+            The name of the table, if there are several; by default the first.
+
+        Returns
+        -------
+        polars.DataFrame
+
+        Raises
+        ------
+        ParameterError
+            If there is no table of that name.
         """
         import polars as pl
 
@@ -385,14 +409,14 @@ class Release(Shown):
         return frame
 
     def _chosen(self, table: str | None) -> str:
-        """The name of the table that is meant; where several could be, the first, with a word."""
+        """Return the name of the requested table, else of the first; warn if there are several."""
         names = tuple(self.tables)
         if table is not None:
             arguments.one_of(table, "table", names)
             return table
         if len(names) > 1:
             warnings.warn(
-                f"This release has {len(names)} tables, and this is {names[0]!r} alone. Say which "
+                f"This release has {len(names)} tables, and this is only {names[0]!r}. Choose one "
                 f"with table=...: {', '.join(map(repr, names))}.",
                 UserWarning,
                 stacklevel=3,
@@ -402,21 +426,21 @@ class Release(Shown):
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
-        """Write each table, and a side-car that says what it is; all or nothing.
+        """Write each table, and a side-car with guarantee and provenance; all files or none.
 
-        One table goes into the file, several go into a folder: for `x.csv` into `x`, a CSV each;
-        where the path has no ending, a Parquet file each. What stays with the holder is beside, in
-        a file for its owner alone. Where an engine has the rows, it writes `OUT/`, a folder of
-        Parquet files, and `table:NAME`, a table where the data lies, by itself.
+        One table goes into the file. Several go into a folder: for `x.csv` one CSV for each in the
+        folder `x`; without an ending Parquet files. Facts for the holder go into a second side-car,
+        `OUT.holder.json`, that only its owner can read. If an engine has the rows, it can write
+        `OUT/`, a folder of Parquet files, and `table:NAME`, a table beside the data.
 
         Parameters
         ----------
         path : str or Path
             A file, a folder, or `table:NAME`.
         overwrite : bool
-            Replace what is there.
+            Replace an existing release.
         report : str or Path, optional
-            A page for people, which appears together with the release.
+            An HTML page to write together with the release.
 
         Returns
         -------
@@ -426,7 +450,7 @@ class Release(Shown):
         Raises
         ------
         OutputError
-            Where something is in the way, or cannot be written.
+            If the target exists or cannot be written.
 
         Example
         -------
@@ -481,12 +505,12 @@ class Release(Shown):
         overwrite: bool,
         report: str | Path | None,
     ) -> list[Path]:
-        """Let the engine that has the rows write them; the side-car appears with them."""
+        """Let the engine that has the rows write them, together with the side-car."""
         if rows is None:
             raise OutputError(
                 "output_unwritable",
                 f"Cannot create the table {str(output.target)!r}: the rows of this release are in "
-                "memory, and no engine has them. Write to a file or a folder, such as OUT/.",
+                "memory, not in an engine. Write to a file or a folder, such as OUT/.",
             )
         page = None if report is None else arguments.path(report, "report")
         check_outputs(output, page, several=False, overwrite=overwrite, kept=self.kept)
@@ -507,7 +531,7 @@ class Release(Shown):
 
             target = arguments.path(report, "report")
             check_target(target, overwrite=overwrite, kept=self.kept)
-            # Of what noise was added to, the page that is asked for here was always for everybody.
+            # The page of a differentially private release is the public one: anyone may see it.
             shown = self if self.guarantee.kind == SYNTACTIC else self.public
             html = page(
                 shown, files=digests_by_name(writer), beside=on_demand(self.tables).beside()
@@ -515,10 +539,24 @@ class Release(Shown):
             writer.beside(target, html.encode(), private=shown.holder is not None)
 
     def report(self, path: str | Path, *, public: bool = False, overwrite: bool = False) -> None:
-        """Write a page for people: what is guaranteed, what it cost, where it came from.
+        """Write an HTML page about the release: guarantee, error, and how to verify it.
 
-        It is the holder's, whose eyes alone it is for, where it tells of the original; a public
-        one may travel.
+        If the release has facts for the holder, the page has them too and only its owner can read
+        the file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        public : bool
+            Leave out the facts for the holder, so that anyone may see the page.
+        overwrite : bool
+            Replace an existing file.
+
+        Raises
+        ------
+        OutputError
+            If the file exists, is in use, or cannot be written.
         """
         from sfumato.release.page import page
 
@@ -532,13 +570,13 @@ class Release(Shown):
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a saved release; a table that was changed since is refused.
+        """Read a saved release; raise if its files were changed.
 
         Parameters
         ----------
         path : str or Path
-            The file or folder, or the address of a table in an engine. What stays with the holder
-            is read where it is beside the release.
+            The file or folder, or the address of a table in an engine. The holder's side-car is
+            read if it lies beside the release.
 
         Returns
         -------
@@ -547,7 +585,7 @@ class Release(Shown):
         Raises
         ------
         SourceError
-            Where there is no release, or its files are not those that were written.
+            If there is no release, or its files were changed.
 
         Example
         -------
@@ -595,7 +633,7 @@ class Release(Shown):
 
 
 def _check_address(path: Path) -> None:
-    """Refuse a table without the engine that it is in."""
+    """Refuse the name of a table without its engine."""
     if str(path).startswith("table:"):
         raise SourceError(
             "release_unreadable",
@@ -605,10 +643,10 @@ def _check_address(path: Path) -> None:
 
 
 def _with_kept(release: Release, path: Path, checksums: set[str]) -> Release:
-    """The release with what its holder keeps, where that is at hand; another's is left alone."""
+    """Add the holder's side-car to a release, if it is there and belongs to this release."""
     try:
         holder_facts = json.loads(path.read_text(encoding="utf-8"))
-        # Another release may lie under this name since: its secrets are not those of this one.
+        # The side-car may belong to an earlier release of the same name; checksums tell.
         if set(holder_facts.pop("tables").values()) != checksums:
             return release
         provenance = replace(release.provenance, fingerprint=holder_facts.pop("fingerprint"))

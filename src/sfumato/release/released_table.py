@@ -1,4 +1,4 @@
-"""Released tables as they lie in files: found by their side-car, read by what stands in them."""
+"""Released tables in files: find them by their side-car, and read their labels."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Described:
-    """A syntactic release by its side-car: its first table, and what was done to its rows.
+    """A syntactic release by its side-car: its first table, and the changes to its rows.
 
-    Rows may be `starred`; the values of columns may have been `shuffled` among rows, or `blurred`.
+    Suppressed rows may be `starred` (blank); columns may be `shuffled` among rows, or `blurred` by
+    noise.
     """
 
     table: str | Path
@@ -45,7 +46,7 @@ class Described:
 
 
 def described(source: Source) -> Described | None:
-    """The side-car's word on a source; None where it is no such release."""
+    """Describe a source by its side-car; None if it is not a syntactic release."""
     sidecar = _sidecar_of(source)
     if sidecar is None or sidecar["guarantee"]["kind"] != SYNTACTIC:
         return None
@@ -65,7 +66,7 @@ def described(source: Source) -> Described | None:
 
 
 def _sidecar_of(source: Source) -> dict[str, Any] | None:
-    """The side-car of a release, where a source is one."""
+    """Return the side-car of a release; None if the source is not one."""
     if not isinstance(source, str | Path):
         return None
     if "://" not in str(source):
@@ -75,10 +76,10 @@ def _sidecar_of(source: Source) -> dict[str, Any] | None:
 
 
 def require_worlds(source: Source, names: Collection[str]) -> None:
-    """Refuse a question on columns whose cells do not bound the original values.
+    """Refuse a query on columns whose cells do not bound the original values.
 
-    Shuffled values are those of their group, and which rows are one is not in the file; a question
-    on one such column alone has the same answer before and after.
+    Shuffled values stay in their group, but the groups are not in the file. A query on one shuffled
+    column alone has the same answer before and after.
     """
     if isinstance(source, str | Path) and "://" not in str(source):
         source = release_of(Path(source))
@@ -86,8 +87,8 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
     if sidecar is not None and sidecar["guarantee"]["kind"] != SYNTACTIC:
         raise QueryError(
             "question_not_supported",
-            "This release is made with noise, so no bound on the original holds for certain. Use "
-            "the error that its side-car states.",
+            "This release has noise, so no bound on the original holds for certain. Use the error "
+            "that its side-car states.",
         )
     # Suppressed or generalized cells bound their original; moved and shuffled ones do not.
     release = described(source)
@@ -103,17 +104,17 @@ def require_worlds(source: Source, names: Collection[str]) -> None:
         raise QueryError(
             "question_not_supported",
             f"The values of column {quoted(shuffled[0])} were shuffled inside groups in this "
-            "release, and which rows are a group is not in the file, so nothing bounds them "
-            "together with other columns. Ask about this column alone, or about others.",
+            "release, and the groups are not in the file, so nothing bounds them together with "
+            "other columns. Ask about this column alone, or about others.",
         )
 
 
 def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple[Engine, Schema]:
     """Open a released table; return the engine and the part of the schema that it holds.
 
-    Quasi-identifiers are what they are there, labels or values; of them nothing is declared any
-    more. Other columns are what the schema says, and those that are not there were left out. Whose
-    row it is, is known where that column is there, and is not labels.
+    Quasi-identifiers have the kind of their labels, without domain and hierarchy. Other columns are
+    as declared; missing ones are left out. The privacy unit is a person only if the release has the
+    person's column, and not as labels.
     """
     engine = open_released(source, schema, strict=strict)
     try:
@@ -150,14 +151,14 @@ def _as_held(column: Column, held: Mapping[str, Kind]) -> Column:
     if column.role is not Role.QUASI:
         return column
     kind = held.get(column.name, column.kind)
-    if (column.kind, kind) == (Kind.REAL, Kind.INTEGER):  # reals that happen to be whole
+    if (column.kind, kind) == (Kind.REAL, Kind.INTEGER):  # all values happen to be whole
         kind = Kind.REAL
     spelling = column.spelling if kind is column.kind else None
     return replace(column, kind=kind, domain=None, hierarchy=None, spelling=spelling)
 
 
 def released_rows(engine: Engine) -> exp.Select:
-    """The rows of a table but for suppressed ones, which are blank in every column."""
+    """Select the rows of a table without suppressed ones, which are blank in every column."""
     blank = []
     for name, kind in engine.columns(engine.table).items():
         cell = exp.column(name, quoted=True)

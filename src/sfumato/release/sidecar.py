@@ -1,9 +1,9 @@
-"""Side-cars: the description that lies beside a saved release (decision `what-travels`).
+"""Side-cars: the description beside a saved release (decision `what-travels`).
 
-`OUT.json` travels with the tables: it is a function of what was released and of public facts alone.
-`OUT.holder.json` stays: it has what tells of rows that were not released, and only its owner can
-read it. A release stands once its side-car, which is written last, is there and has the checksums
-of all its files; whatever else lies there is refused.
+`OUT.json` travels with the tables: it depends on released data and public facts alone.
+`OUT.holder.json` stays: it has facts about rows that were not released, and only its owner can read
+it. A release is complete once its side-car, which is written last, is there and has the checksums
+of all its files; anything else is refused.
 
 Decision `writing-releases`.
 """
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
 
 Json = Any
-"""Whatever JSON can hold."""
+"""A value that JSON can hold."""
 
 PART_FILES = "*.parquet"
-"""What stands for the files of a table that has several."""
+"""The file name of a table that has several files."""
 _FORMAT = 2
 _UNUSUAL = ("layout", "parts", "table")
 _HELD = ("tables", "guarantee", "provenance", "error", "receipt")
 
 
 class Saved(NamedTuple):
-    """A table of a release as it lies in a file, in several, or where the data lies.
+    """A saved table of a release, in a file, in several files, or in an engine.
 
-    Of several files `file` is the pattern, and the checksum that of all; see `parts_checksum`. Of
-    a table in an engine there is no file, and the checksum is that of its rows in any order.
+    For several files `file` is a pattern, and the checksum covers all; see `parts_checksum`. A
+    table in an engine has no file, and its checksum is a fingerprint of its rows in any order.
     """
 
     name: str
@@ -52,50 +52,50 @@ class Saved(NamedTuple):
     sha256: str
     columns: Mapping[str, Kind]
     written: Mapping[str, Mapping[str, Json]]
-    """How columns are spelled in a file of text: the keys of a schema."""
+    """The spelling of columns in a text file, by the keys of a schema."""
     layout: FileLayout = USUAL
     parts: Sequence[str] = ()
     table: Mapping[str, Json] | None = None
     """The engine, the table's name there, and its rows."""
 
     def entry(self) -> dict[str, Json]:
-        """Its entry in a side-car; usual values are left out."""
+        """Return its entry in a side-car, without usual values."""
         entry = self._asdict() | {"layout": self.layout.facts(), "parts": list(self.parts)}
         return {key: value for key, value in entry.items() if value or key not in _UNUSUAL}
 
 
 def sidecar_file(path: Path) -> Path:
-    """Where the description of a saved release lies."""
+    """Return the path of the side-car of a saved release."""
     return path / SIDECAR_NAME if is_folder(path) else path.with_name(path.name + ".json")
 
 
 def holder_file(path: Path) -> Path:
-    """Where what stays with the holder of a saved release lies: never inside what travels."""
+    """Return the path of the holder's side-car, which is never inside the released folder."""
     return path.with_name(path.name + ".holder.json")
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder of that name."""
+    """Return whether there is a folder of that name."""
     try:
         return path.is_dir()
-    except OSError:  # a name that is too long to ask about
+    except OSError:  # the name is too long for the file system
         return False
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file, as the side-car of a release has it."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def parts_checksum(checksums: Mapping[str, str]) -> str:
-    """One checksum for all files of a table, from the checksum of each, by its name."""
+    """Return one checksum for all files of a table, from the name and checksum of each."""
     lines = (f"{digest}  {name}\n" for name, digest in sorted(checksums.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]) -> str:
-    """The text of the side-car that travels with a saved release."""
+    """Return the text of the side-car that travels with a saved release."""
     travels = release.public
     return _json(
         {
@@ -114,11 +114,11 @@ def describe(release: Release, saved: Sequence[Saved], files: Mapping[Path, str]
 
 
 def describe_to_holder(release: Release, saved: Sequence[Saved]) -> str:
-    """The text of the side-car that stays with the holder."""
+    """Return the text of the side-car that stays with the holder."""
     return _json(
         {
             "format": _FORMAT,
-            "stays": "This file tells of rows that were not released. Keep it; do not send it.",
+            "stays": "This file has facts about rows that were not released. Do not share it.",
             "tables": {table.name: table.sha256 for table in saved},
             "fingerprint": release.provenance.fingerprint,
             "error": release.error,
@@ -134,9 +134,9 @@ def _json(described: Mapping[str, Json]) -> str:
 def read_sidecar(path: Path) -> dict[str, Json] | None:
     """Read the side-car of a release, and check all files against it.
 
-    Without a side-car of ours there is nothing to be said, unless a writing was broken off there:
-    the file of somebody else is a table like any other. A release of one file may have been renamed
-    or copied with its side-car; what the side-car tells of is then the file that was asked for.
+    Returns None without a side-car of Sfumato: the file is then a table like any other. Raises if a
+    writing was interrupted there. A release of one file may have been renamed or copied with its
+    side-car, which then describes the given file.
     """
     sidecar = _finished(path)
     if sidecar is None:
@@ -156,7 +156,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     else:
         raise _changed(path, path)
     tables = {Path(table["file"]).name for table in sidecar["tables"]}
-    if not path.is_dir() and not tables <= {path.name}:  # what is read is the file asked for
+    if not path.is_dir() and not tables <= {path.name}:  # the side-car describes other files
         raise unreadable(path)
     return sidecar
 
@@ -177,8 +177,8 @@ def _finished(path: Path) -> dict[str, Json] | None:
     if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
         raise SourceError(
             "release_unreadable",
-            f"'{path}' is not all there: whoever writes it has not ended, or was ended. Wait for "
-            "it, or make the release again, which clears what is left.",
+            f"'{path}' is incomplete: it is still being written, or the writing was interrupted. "
+            "Wait, or make the release again, which clears the remains.",
         )
     sidecar = _read_own(path)
     if sidecar is not None and sidecar.get("format") != _FORMAT:
@@ -192,7 +192,7 @@ def _finished(path: Path) -> dict[str, Json] | None:
 
 
 def layout_of(table: Mapping[str, Json]) -> FileLayout:
-    """How a table of a release lies in its file; TypeError where the side-car was edited."""
+    """Return the layout of a released file; raise TypeError if the side-car was edited."""
     facts = dict(table.get("layout") or {})
     try:
         if "separator" in facts:
@@ -203,7 +203,7 @@ def layout_of(table: Mapping[str, Json]) -> FileLayout:
 
 
 def layout_in_sidecar(file: Path) -> FileLayout | None:
-    """The layout of a released file by its side-car; None where it has none."""
+    """Return the layout of a released file by its side-car; None without a side-car."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         sidecar = _read_own(release_of(file)) or {"tables": ()}
         tables = {Path(entry["file"]).name: entry for entry in sidecar["tables"]}
@@ -214,7 +214,7 @@ def layout_in_sidecar(file: Path) -> FileLayout | None:
 
 
 def release_of(path: Path) -> Path:
-    """The release that a path is of: itself, what it links to, or a folder that tells of it."""
+    """Return the release that a path belongs to: itself, its link target, or its folder."""
     real = Path(os.path.realpath(path))
     for candidate in (path, real):
         if sidecar_file(candidate).is_file():
@@ -227,12 +227,12 @@ def release_of(path: Path) -> Path:
 
 
 def release_files(sidecar: Mapping[str, Json]) -> set[str]:
-    """The names of the files that a side-car lists."""
+    """Return the names of the files that a side-car lists."""
     return {*_marks(sidecar)}
 
 
 def _read_own(path: Path) -> dict[str, Json] | None:
-    """Read a side-car without checking files; None where the file is no side-car of Sfumato."""
+    """Read a side-car without checking files; None if it is not a side-car of Sfumato."""
     beside = sidecar_file(path)
     try:
         sidecar: Json = json.loads(beside.read_bytes()) if beside.is_file() else None
@@ -243,9 +243,10 @@ def _read_own(path: Path) -> dict[str, Json] | None:
 
 
 def _marks(sidecar: Mapping[str, Json]) -> dict[str, str]:
-    """Each file of a release and its checksum.
+    """Return each file of a release with its checksum.
 
-    A side-car that somebody edited may hold anything: what is of another shape raises.
+    An edited side-car may hold anything, so every part is checked; a wrong shape raises ValueError,
+    KeyError, TypeError or AttributeError.
     """
     guarantee, provenance = sidecar["guarantee"], sidecar["provenance"]
     texts = [guarantee["kind"], guarantee["statement"], provenance["method"]]
@@ -273,11 +274,11 @@ def _marks(sidecar: Mapping[str, Json]) -> dict[str, str]:
 
 
 def unreadable(path: Path) -> SourceError:
-    """The error for a path without a release, or with a side-car that was edited."""
+    """Return the error for a path without a release, or with an edited side-car."""
     return SourceError(
         "release_unreadable",
-        f"'{path}' has no readable side-car '{sidecar_file(path).name}' beside it, so it is no "
-        "release of Sfumato. Name the file or directory that save() was given.",
+        f"'{path}' has no readable side-car '{sidecar_file(path).name}' beside it, so it is not a "
+        "release of Sfumato. Name the file or directory that save() wrote.",
     )
 
 
@@ -285,7 +286,7 @@ def _elsewhere(path: Path, sidecar: Mapping[str, Json]) -> SourceError:
     lies = next(entry["table"] for entry in sidecar["tables"] if entry.get("table"))
     return SourceError(
         "release_unreadable",
-        f"The release '{path}' is the table {lies['name']!r} of {lies['engine']}, and no file. "
+        f"The release '{path}' is the table {lies['name']!r} of {lies['engine']}, not a file. "
         f"Read it there, by an address that ends in #{lies['name']}.",
     )
 
@@ -298,12 +299,12 @@ def _check_file(path: Path, name: str, mark: str) -> None:
     file = (path if path.is_dir() else path.parent) / name
     try:
         missing = not file.is_file()
-    except OSError:  # a name that is too long to ask about
+    except OSError:  # the name is too long for the file system
         missing = True
     if missing:
         raise SourceError(
             "release_unreadable",
-            f"'{path}' is not all there: its side-car '{sidecar_file(path).name}' tells of a file "
+            f"'{path}' is incomplete: its side-car '{sidecar_file(path).name}' lists a file "
             f"'{name}', which is missing. Put it back, or make the release again.",
         )
     if checksum(file) != mark:
@@ -313,7 +314,7 @@ def _check_file(path: Path, name: str, mark: str) -> None:
 def _changed(path: Path, file: Path) -> SourceError:
     return SourceError(
         "release_changed",
-        f"'{file}' is not the file that was released: it is another than its side-car "
-        f"'{sidecar_file(path).name}' tells of. Put the released one back; or, to read it as a "
+        f"'{file}' was changed after its release: it differs from what its side-car "
+        f"'{sidecar_file(path).name}' describes. Put the released one back; or, to read it as a "
         "table like any other, move the side-car away.",
     )

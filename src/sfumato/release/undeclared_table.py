@@ -1,4 +1,4 @@
-"""A table about which nothing is declared: how text is written, then kinds and roles, guessed."""
+"""Open a table without a schema: recognise how text is written, then guess kinds and roles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A source opened, its columns guessed, and the schema with all that was `seen` of them."""
+    """An open source with guessed columns, and the schema with all facts `seen` of them."""
 
     engine: Engine
     schema: Schema
@@ -54,11 +54,11 @@ class Unknown:
 
 
 def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Unknown:
-    """Open a source about which nothing is declared: measure its columns, then guess."""
+    """Open a source without a schema: measure its columns, then guess kinds and roles."""
     engine = open_released(source) if ours else open_source(source)
     try:
         held = engine.columns(engine.table)
-        # What cannot be read must be said before anything is guessed from it.
+        # Unreadable cells are refused before anything is guessed from them.
         check_cells(engine, held)
         texts = [name for name, kind in held.items() if kind is Kind.TEXT]
         facts = measure_texts(engine, engine.table, texts)
@@ -104,9 +104,10 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
 def _recognised(
     engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None, fact: TextFacts
 ) -> Recognised:
-    """How a column of text is written.
+    """Recognise how a column of text is written.
 
-    Text that `fits` another kind is a code; where nobody asked, the source said that it is text.
+    `fits` has the kinds that all cells fit; text that also fits another kind is a code. It is None
+    if the source itself declares text.
     """
     numbers = not holds_no_quantity(name)
     if kind is Kind.INTEGER and fact.shortest == fact.longest == DAY_DIGITS and numbers:
@@ -133,7 +134,7 @@ def _recognised(
 
 
 def _kind(name: str, held: Kind, fits: dict[str, set[Kind]], facts: dict[str, TextFacts]) -> Kind:
-    """The kind to read a text column as, judged by its text alone."""
+    """Return the kind to read a text column as, judged by its text alone."""
     if held is not Kind.TEXT:
         return held
     fact = facts[name]
@@ -156,7 +157,7 @@ def _is_csv(source: Source) -> bool:
 
 
 def _name(source: Source) -> str:
-    """What to call a table of which only the source is known; `table` is a word of SQL."""
+    """Name a table after its source; a table in memory is "people", as "table" is an SQL word."""
     if not isinstance(source, str | Path):
         return "people"
     last = str(source).partition("?")[0].rpartition("#")[2]

@@ -1,9 +1,9 @@
-"""Writing a release: one file or a folder of several, all or nothing, through every door.
+"""Write a release: one file or a folder of several, all files or none, through every door.
 
-All files are first written in a scratch folder beside their places. Then they appear, one after
-the other, and the side-car last: a release stands once it is there. Before the first appears, a
-journal in each scratch folder says what is about to, so that of a writing that fails or is
-interrupted nothing stays; after the death of its process the next writing clears what is left.
+All files are first written to a scratch folder beside their places. Then they move into place one
+by one, the side-car last: a release is complete once the side-car is there. Before the first move,
+a journal in each scratch folder lists all moves. So a failed or interrupted writing is undone; if
+its process died, the next writing clears the remains.
 
 Decision `writing-releases`.
 """
@@ -70,8 +70,8 @@ class ReleaseWriter:
 
     def __init__(self, output: Output, *, several: bool, overwrite: bool) -> None:
         self.written: list[Path] = []
-        """The paths of what travels."""
-        self.files: dict[Path, str] = {}  # on their way, with the SHA-256 of each
+        """The paths of the files that travel."""
+        self.files: dict[Path, str] = {}  # scratch paths with the SHA-256 of each
         self.path, self._overwrite = output.path, overwrite
         self.several = several or output.is_folder
         self._scratches: dict[Path, Scratch] = {}
@@ -84,7 +84,7 @@ class ReleaseWriter:
         self._last = output.path
 
     def begin(self, *, replace: bool) -> None:
-        """Make the folder that several tables go into: a new one, or one to `replace` an old."""
+        """Make the folder for several tables: a new one, or one to `replace` an existing one."""
         if self.several and (replace or not is_folder(self.path)):
             self._folder = self._stage(self.path)
             self._folder.mkdir()
@@ -121,17 +121,17 @@ class ReleaseWriter:
         self._saved.append(saved)
 
     def text(self, file: str, text: str) -> None:
-        """Write a file that is no table, such as a map."""
+        """Write a file that is not a table, such as a map."""
         path = self._stage_file(file)
         path.write_text(text, encoding="utf-8")
         self.files[path] = checksum(path)
 
     def beside(self, path: Path, content: bytes, *, private: bool = False) -> None:
-        """Write what appears with the release and is no part of it: a page, a model."""
+        """Write a file that appears with the release and is not part of it: a page, a model."""
         self._stage(path, private=private).write_bytes(content)
 
     def write_sidecars(self, release: Release) -> None:
-        """Write the side-cars, last: the one that travels, and the holder's where there is one."""
+        """Write the side-cars, last: the one that travels, and the holder's if there is one."""
         if release.holder is not None:
             mine = self._stage(holder_file(self.path), private=True)
             mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
@@ -140,13 +140,13 @@ class ReleaseWriter:
         self._stage_file(name).write_text(description, encoding="utf-8")
 
     def _stage_file(self, name: str) -> Path:
-        """Where to write a file of the release."""
+        """Return the scratch path of a file of the release."""
         path = (self.path if self.several else self.path.parent) / name
         self.written.append(path)
         return self._stage(path) if self._folder is None else self._folder / name
 
     def _stage(self, path: Path, *, private: bool = False) -> Path:
-        """The scratch path of a file that is to appear at `path`; only its owner can read it."""
+        """Return the scratch path of a file for `path`; only the owner can read scratch files."""
         self._last = path
         final = Path(os.path.realpath(path))
         if final.parent not in self._scratches:
@@ -169,7 +169,7 @@ class ReleaseWriter:
             for folder in sorted(self._scratches):
                 locked.enter_context(_locked(folder))
             if self._folder is not None and is_folder(self.path):
-                check_replaceable(self.path)  # what has come since would be lost
+                check_replaceable(self.path)  # files that appeared since would be lost
             try:
                 for scratch, journal in journals.items():
                     write_journal(scratch, journal)
@@ -183,14 +183,14 @@ class ReleaseWriter:
             except BaseException:
                 _undo_all(journals)
                 raise
-            # From here on the release stands: an interruption must not undo it.
+            # From here on the release is complete: an interruption must not undo it.
             released.append(self.path)
-            for scratch in journals:  # it stands, and is never judged again
+            for scratch in journals:  # without a journal no later writing can undo it
                 with suppress(OSError):
                     (scratch / JOURNAL).unlink()
 
     def _journals(self) -> dict[Path, Journal]:
-        """The journal of each scratch folder; that of the last file comes last."""
+        """Return the journal of each scratch folder; that of the last file comes last."""
         if not self._staged:
             return {}
         last = self._staged[-1]
@@ -207,11 +207,11 @@ class ReleaseWriter:
         }
 
     def failure(self, error: OSError) -> Exception:
-        """The error for the last file that was touched."""
+        """Return the error for the last file that was touched."""
         return unwritable(self._last, error)
 
     def close(self) -> None:
-        """Let go of whatever did not appear; an interruption of one does not keep the others."""
+        """Remove whatever did not appear; if one removal fails, the others still run."""
         with ExitStack() as stack:
             for scratch in self._scratches.values():
                 stack.callback(scratch.close)
@@ -220,7 +220,7 @@ class ReleaseWriter:
 
 
 class _Staged(NamedTuple):
-    """A file or a folder on its way."""
+    """A file or a folder that waits in a scratch folder."""
 
     final: Path
     path: Path
@@ -228,11 +228,11 @@ class _Staged(NamedTuple):
 
     @property
     def old(self) -> Path:
-        """Where what it replaces is kept until all is done."""
+        """The path at which the replaced file is kept until all moves are done."""
         return self.path.parent.with_suffix(".old")
 
     def entry(self) -> JournalEntry:
-        """Its entry in the journal of its folder."""
+        """Return its entry in the journal of its folder."""
         mark = mark_of(self.path)
         assert mark is not None
         return JournalEntry(self.final.name, self.path.parent.name, mark)
@@ -247,7 +247,7 @@ class _Staged(NamedTuple):
         sync(self.path)
 
     def appear(self, *, overwrite: bool) -> None:
-        """Move it into place; what it replaces is kept until all is done."""
+        """Move it into place; the replaced file is kept until all moves are done."""
         if self.path.is_dir():
             if overwrite and self.final.exists():
                 self.final.rename(self.old)
@@ -256,14 +256,14 @@ class _Staged(NamedTuple):
         if overwrite and self.final.exists():
             try:
                 os.link(self.final, self.old)
-            except OSError:  # a file system without links: for a moment nothing is there
+            except OSError:  # no hard links here: for a moment the path is empty
                 self.final.rename(self.old)
         settle(self.path, self.final, overwrite=overwrite)
-        self.path.unlink(missing_ok=True)  # where it was linked: it does not wait any more
+        self.path.unlink(missing_ok=True)  # `settle` may have linked it instead of moving it
 
 
 def _undo_all(journals: dict[Path, Journal]) -> None:
-    """Take everything back; a further interruption must not leave half of it."""
+    """Undo all moves; retry once, so that a further interruption does not leave half of them."""
     try:
         for scratch, journal in reversed(journals.items()):
             undo(scratch, journal.entries)
@@ -277,7 +277,7 @@ def _undo_all(journals: dict[Path, Journal]) -> None:
 def writing(
     out: Output | Path, *, several: bool = False, replace: bool = False, overwrite: bool = False
 ) -> Iterator[ReleaseWriter]:
-    """Write a release; at the end all of it appears, and after a failure nothing is left."""
+    """Write a release: at the end all files appear, and after a failure none."""
     needs_locks("Writing a release")
     with ExitStack() as stack:
         try:
