@@ -38,24 +38,24 @@ if TYPE_CHECKING:
 
 _ALGORITHMS = ("mondrian", "optimal")
 _SHARES = (1, 2, 5)
-"""Percents of the rows, or people, that might be suppressed."""
+"""Percentages of rows, or people, to suppress that are tried."""
 _LONGEST, _HEAD_START = 5.0, 1.5
-"""Seconds that advice may take at most, and how much longer than the search it may."""
+"""Seconds that advice may take at most, and seconds that it gets beyond the time of the search."""
 _MOST_COMBINATIONS = 200_000
-"""A table with more combinations of values could not be searched again in so little time."""
+"""Larger tables are not searched again, because a search would exceed these seconds."""
 TOO_LARGE = (
     "Nothing was tried that might lose less: the table has more than "
     f"{_MOST_COMBINATIONS:,} different combinations of values, too many to search twice."
 )
 _WORTH = 0.9
-"""Only what costs less than this share of what was found is worth a line."""
+"""An option is reported only if its cost is below this share of the cost found."""
 _COST = "loss"
 _LOSSES = ("loss", "loss-geometric")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """An option that would have cost less: what it would cost, instead of what."""
+    """An option that would have cost less, with its cost and the cost that was found."""
 
     parameter: str
     setting: str
@@ -67,13 +67,13 @@ class Advice:
     """Parameters that were given and that the advised algorithm does not take."""
 
     def option(self, spelling: Spelling = as_field) -> str:
-        """The parameter to set, as one door spells it."""
+        """Return the parameter to set, as one door spells it."""
         without = " and ".join(spelling(Option(name, None, "")) for name in self.dropped)
         chosen = spelling(Option(self.parameter, self.setting, ""))
         return f"{chosen} without {without}" if without else chosen
 
     def sentence(self, spelling: Spelling = as_field) -> str:
-        """The advice as one line, with the option to set as one door spells it."""
+        """Return the advice as one line, with the option to set as one door spells it."""
         subject = self.setting
         if self.parameter == "suppress":
             subject = f"suppressing {self.setting.replace('%', ' %')} of {self.counted}"
@@ -82,7 +82,7 @@ class Advice:
         return f"{subject} would {effect} {figures}: {self.option(spelling)}"
 
     def json(self, spelling: Spelling = as_field) -> dict[str, Any]:
-        """The advice as JSON."""
+        """Return the advice as JSON."""
         return {
             "option": self.option(spelling),
             "cost": self.cost,
@@ -122,7 +122,7 @@ def advise(
         try:
             tried = search(seconds_left)
         except SfumatoError:
-            continue  # it cannot be asked of this, or not in so little time
+            continue  # the option does not fit this table, or the time was too short
         if tried.ended == "interrupted":
             break
         value = _cost_of(tried, cost)
@@ -134,7 +134,7 @@ def advise(
 
 
 def too_large(problem: Problem) -> bool:
-    """Whether the table is too large to be searched again."""
+    """Return whether the table is too large to be searched again."""
     return max(len(view.base.counts) for view in problem.views) > _MOST_COMBINATIONS
 
 
@@ -145,7 +145,7 @@ def _tries(
     weights: Mapping[str, float] | None,
     options: Collection[str],
 ) -> Iterator[tuple[str, str, tuple[str, ...], Callable[[float], Outcome]]]:
-    """The parameters to try with their settings, what to leave out, and a search of n seconds."""
+    """Yield parameters to try: name, setting, options to leave out, and a timed search."""
 
     def searching(name: str, asked: Problem) -> Callable[[float], Outcome]:
         chosen = cost if "cost" in SEARCHES[name].takes else None
@@ -191,7 +191,7 @@ class Ladder:
 
 
 def explore(asked: CriteriaRequest, decide: Callable[[CriteriaRequest], Anonymized]) -> Ladder:
-    """Decide on a release for each rung; refuse only where no rung can be reached."""
+    """Decide on a release for each rung; raise only if no rung can be reached."""
     name = "l" if asked.k is None and asked.l is not None else "k"
     requested = getattr(asked, name)
     rungs = sorted({*_LADDERS[name], *([] if requested is None else [requested])}, reverse=True)
@@ -219,7 +219,7 @@ def write_ladder(ladder: Ladder, folder: Path, ending: str, *, overwrite: bool) 
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder to check what goes into it; it is gone again if that is refused."""
+    """Make a folder, and remove it again if the block raises."""
     created = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
@@ -231,7 +231,7 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 
 def check_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a place where candidates cannot lie, before any work is done for them."""
+    """Refuse a folder that cannot hold candidates, before any work is done."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(
             "output_unwritable",

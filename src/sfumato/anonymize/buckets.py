@@ -44,12 +44,12 @@ class ReleasedCodes(NamedTuple):
 
 
 def rows_of(table: Frequencies) -> IntArray:
-    """The combination of each single row."""
+    """Return the combination of each single row."""
     return np.repeat(np.arange(len(table)), table.counts)
 
 
 def as_they_are(table: Frequencies, name: str, combination: IntArray) -> ReleasedCodes:
-    """A column released as it is."""
+    """Return a column that is released unchanged."""
     index = table.columns.index(name)
     present, codes = np.unique(table.codes[index], return_inverse=True)
     return ReleasedCodes(name, codes[combination], table.axes[index].decode(present))
@@ -61,7 +61,7 @@ def deal(
     released_columns: Sequence[ReleasedCodes],
     unchanged: Sequence[str] = (),
 ) -> ByRow:
-    """Release each row of a combination under the values given; rows left out are suppressed."""
+    """Release the rows of each combination under the given values; other rows are suppressed."""
     codes = [combination, *(column.codes for column in released_columns)]
     sizes = [len(table), *(len(column.values) for column in released_columns)]
     # Rows of one combination that are released alike become one share with a count.
@@ -80,7 +80,7 @@ def deal(
 
 
 def _raw(axis: Axis, codes: NDArray[np.integer]) -> ColumnMap:
-    """The map of the values that occur to their own codes."""
+    """Return the map from the values that occur to their own codes."""
     present = np.unique(codes)
     values = axis.decode(present)
     return ColumnMap(axis.column, values, values.cast(pa.string()), pa.array(present))
@@ -91,7 +91,7 @@ GROUP, COUNT = "group", "count"
 
 @dataclass(frozen=True, eq=False)
 class Anatomy:
-    """A release in two tables: rows with their group, and how often each group has which value."""
+    """A release in two tables: rows with their group, and the counts of values in each group."""
 
     groups: int
     rows: int
@@ -117,6 +117,7 @@ def anatomize(
     commonest values again and again.
     """
     source = SystemEntropy() if entropy is None else entropy
+    # The names of the two added columns must be free, because receivers join the tables by them.
     names = [name for name in table.columns if name != sensitive]
     if {GROUP, COUNT} & {*table.columns, *unchanged}:
         raise SchemaError(
@@ -141,9 +142,9 @@ def anatomize(
 
 
 def _groups(values: IntArray, least: int, name: str, entropy: Entropy) -> IntArray:
-    """The group of each row: random rows of one value after the other, dealt out in turn.
+    """Assign each row to a group: random rows of one value after the other are dealt in turn.
 
-    A value has no more rows than there are groups, so none meets itself.
+    A value has at most as many rows as there are groups, so no group gets it twice.
     """
     counts = np.bincount(values)
     # Eligibility (Xiao and Tao 2006): no value has more than 1/l of the rows.
@@ -207,6 +208,7 @@ def permute(
     shares = shares_of(outcome)
     rows = rows_of(table)
     groups = _dealt(_points(outcome_problem(outcome), shares.points, table)[rows], shares, source)
+    # Rows of failing classes have no group and are suppressed.
     released = np.flatnonzero(groups >= 0)
     rows, groups = rows[released], groups[released]
     released_columns = []
@@ -219,7 +221,7 @@ def permute(
 
 
 def shuffled(groups: IntArray, entropy: Entropy) -> IntArray:
-    """A uniformly random order of the rows inside each group."""
+    """Return a uniformly random order of the rows inside each group."""
     order = permutation(len(groups), entropy)
     source_rows = np.empty(len(groups), dtype=np.int64)
     source_rows[np.argsort(groups, kind="stable")] = order[np.argsort(groups[order], kind="stable")]
@@ -227,11 +229,12 @@ def shuffled(groups: IntArray, entropy: Entropy) -> IntArray:
 
 
 def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
-    """How many groups have one value of a column only, where no shuffle hides it, and their rows.
+    """Count the groups that have only one value of a column, and their rows.
 
-    A point that is dealt to several groups counts in the last of them.
+    No shuffle hides such a value. A point in several groups counts in the last of them.
     """
     shares = shares_of(outcome)
+    # A later assignment overwrites an earlier one: only a count for a warning depends on it.
     group_of = np.full(len(shares.points), -1, dtype=np.int64)
     group_of[shares.point] = shares.group
     groups = group_of[_points(outcome_problem(outcome), shares.points, table)]
@@ -245,7 +248,7 @@ def alike(table: Frequencies, outcome: Outcome, column: str) -> tuple[int, int]:
 
 
 def outcome_problem(outcome: Outcome) -> Problem:
-    """The problem that a search solved."""
+    """Return the problem that a search solved."""
     if isinstance(outcome, Generalization):
         return outcome.node.problem
     assert isinstance(outcome, Partition)
@@ -253,7 +256,7 @@ def outcome_problem(outcome: Outcome) -> Problem:
 
 
 def shares_of(outcome: Outcome) -> Shares:
-    """The groups of any outcome, its failing classes left out."""
+    """Return the groups of any outcome, its failing classes left out."""
     if isinstance(outcome, Partition):
         return outcome.release.shares
     assert isinstance(outcome, Generalization)
@@ -264,7 +267,7 @@ def shares_of(outcome: Outcome) -> Shares:
 
 
 def _points(problem: Problem, points: DataPoints, table: Frequencies) -> IntArray:
-    """The point of each combination of a table."""
+    """Return the point of each combination of a table."""
     sizes = [len(column.taxonomy.leaves) for column in problem.quasi]
     both = [
         np.concatenate([leaves.astype(np.int64), column.locate(table)])
@@ -275,7 +278,7 @@ def _points(problem: Problem, points: DataPoints, table: Frequencies) -> IntArra
 
 
 def _dealt(point: IntArray, shares: Shares, entropy: Entropy) -> IntArray:
-    """The group of each row: the shares of its point dealt out at random; -1 where none is left."""
+    """Deal the rows of each point to its groups at random; -1 for rows beyond the shares."""
     # Which rows of a point go to which of its groups is random, and uniformly so.
     order = permutation(len(point), entropy)
     order = order[np.argsort(point[order], kind="stable")]

@@ -30,7 +30,7 @@ LARGEST = 1 << 63
 
 
 def exact(array: Counts, largest: int) -> Exact:
-    """The same numbers, as Python's integers where results up to `largest` need over 63 bits."""
+    """Return numbers as Python integers if results up to `largest` could overflow int64."""
     return array if largest < LARGEST else array.astype(object)
 
 
@@ -50,15 +50,15 @@ class Original:
 
     @cached_property
     def rows(self) -> int:
-        """How many rows the original has."""
+        """The number of rows of the original."""
         return int(self.totals.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class SensitiveCounts:
-    """How often each value of one sensitive column occurs in each class: the counts above zero.
+    """The counts above zero of each value of a sensitive column in each class.
 
-    Cells stand class by class, values ascending; `starts` says where each class begins. Every class
+    Cells are sorted by class, then by value; `starts` has the first cell of each class. Every class
     has at least one cell.
     """
 
@@ -69,7 +69,7 @@ class SensitiveCounts:
 
     @cached_property
     def lengths(self) -> IntArray:
-        """How many different values each class has."""
+        """The number of different values of each class."""
         lengths: IntArray = np.diff(self.starts, append=len(self.counts))
         return lengths
 
@@ -80,7 +80,7 @@ class SensitiveCounts:
 
     @cached_property
     def sizes(self) -> Counts:
-        """How much each class has in all: rows, or people once for each of their values."""
+        """The size of each class: rows, or people once for each of their values."""
         return np.add.reduceat(self.counts, self.starts)
 
     def sums(self, numbers: Exact) -> Exact:
@@ -106,14 +106,14 @@ class Classes:
 
     @property
     def counted(self) -> Counts:
-        """How many rows, or people where they are counted, each class has."""
+        """The size of each class in people if people are counted, else in rows."""
         return self.sizes if self.crowds is None else self.crowds
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def of(self, column: str) -> SensitiveCounts:
-        """The cells of a sensitive column."""
+        """Return the cells of a sensitive column."""
         if column not in self.cells:
             raise ParameterError(
                 "column_unknown",
@@ -124,7 +124,7 @@ class Classes:
         return self.cells[column]
 
     def matches(self) -> Counts:
-        """How many rows of the population fall into each class."""
+        """Return how many rows of the population fall into each class."""
         if self.population is None:
             raise ParameterError(
                 "parameter_missing",
@@ -136,8 +136,9 @@ class Classes:
 
 
 def from_matrix(counts: Counts, original: Original) -> SensitiveCounts:
-    """Cells from a dense table, class by value; every class must have a row."""
+    """Return cells from a dense table of classes by values; every class must have a row."""
     # np.nonzero lists cells class by class, which is the order that SensitiveCounts promises.
     owners, values = np.nonzero(counts)
+    # A class begins where the owner changes.
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     return SensitiveCounts(starts, values, counts[owners, values], original)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class PricedRelease(Protocol):
-    """What a cost measures: classes that are released, rows that are not, prices of labels."""
+    """The input of a cost: released classes, suppressed rows, and prices of labels."""
 
     @property
     def problem(self) -> Problem:
@@ -44,11 +44,11 @@ class PricedRelease(Protocol):
 
     @property
     def suppressed(self) -> int:
-        """How many rows are suppressed."""
+        """The number of suppressed rows."""
         ...
 
     def totals(self, cost: Separable) -> list[float]:
-        """The sum of prices of each column: of released labels, or the full one if suppressed."""
+        """Return the sum of prices of each column; suppressed rows pay the full price."""
         ...
 
 
@@ -62,31 +62,31 @@ class Cost(ABC):
 
     @abstractmethod
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
 
     def floor(
         self, problem: Problem, box: Sequence[slice], failing: Counts, upward: Bounds
     ) -> Bounds:
-        """A lower bound for the nodes of a box of the lattice.
+        """Return a lower bound for the nodes of a box of the lattice.
 
-        `failing` says how many rows each of them must suppress at least for the absorbing part of
-        the criteria, `upward` the largest such bound of a node below it.
+        `failing` has for each node the fewest rows that the absorbing part of the criteria
+        suppresses, `upward` the largest such bound of a node below it.
         """
         del problem, box, failing
         return upward
 
     def from_sizes(self, problem: Problem, original: SizeCounts) -> float:
-        """A lower bound for every node, from the sizes of the classes of the original alone."""
+        """Return a lower bound for every node, from the class sizes of the original alone."""
         del problem, original
         return 0.0
 
     def upward(self, node: Node) -> float:
-        """A lower bound for a node and all coarser ones."""
+        """Return a lower bound for a node and all coarser ones."""
         del node
         return 0.0
 
     def downward(self, node: Node) -> float:
-        """A lower bound for a node and all finer ones."""
+        """Return a lower bound for a node and all finer ones."""
         del node
         return 0.0
 
@@ -128,22 +128,22 @@ class Separable(Cost):
 
     @abstractmethod
     def price(self, column: Quasi, labels: Labels) -> Numbers:
-        """The price of each label for one row."""
+        """Return the price of each label for one row."""
 
     @abstractmethod
     def full(self, column: Quasi) -> float:
-        """The price of a suppressed row."""
+        """Return the price of a suppressed row."""
 
     @abstractmethod
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
-        """The cost from the totals of the columns, of one release or of many nodes at once."""
+        """Return the cost from column totals, of one release or of many nodes at once."""
 
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
         return float(self.score(release.problem, release.totals(self)))
 
     def profile(self, column: Quasi) -> PriceProfile:
-        """The prices of a column, level by level, worked out once."""
+        """Return the prices of a column, level by level, worked out once."""
         if column not in self._profiles:
             prices = [self.price(column, labels) for labels in column.levels]
             pairs = list(zip(prices, column.levels, strict=True))
@@ -165,7 +165,7 @@ class Separable(Cost):
         return self._profiles[column]
 
     def untouched(self, column: Quasi, finest: float) -> float:
-        """The total of a column as it was; `finest` is that of level 0 where values are held."""
+        """Return the total of an unchanged column; `finest` is its total at level 0, if counted."""
         del column
         return finest
 
@@ -176,7 +176,7 @@ class Separable(Cost):
         failing: Counts,
         upward: Bounds,  # noqa: ARG002
     ) -> Bounds:
-        """The cost of the levels alone, plus what the rows that must be suppressed add."""
+        """Return the cost of the levels alone, plus what the rows that must be suppressed add."""
         totals: list[Numbers] = []
         for position, (column, levels) in enumerate(zip(problem.quasi, box, strict=True)):
             along = [-1 if axis == position else 1 for axis in range(failing.ndim)]
@@ -188,7 +188,7 @@ class Separable(Cost):
         return lowest * (1 - self.slack)
 
     def weight(self, column: Quasi) -> float:
-        """The weight of a column; 1 where none was set."""
+        """Return the weight of a column; 1 where none was set."""
         return self.weights.get(column.name, 1.0)
 
 
@@ -204,7 +204,7 @@ class AverageClassSize(Cost):
     name = "average-class-size"
 
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
         # All suppressed rows are taken as one more class.
         classes = len(release.sizes) + (release.suppressed > 0)
         return release.problem.rows / classes / release.problem.k
@@ -234,7 +234,7 @@ class CAvg(Cost):
     name = "c-avg"
 
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
         released = release.problem.rows - release.suppressed
         return released / len(release.sizes) / release.problem.k
 
@@ -255,9 +255,10 @@ class CAvg(Cost):
 
 
 def _most_above(node: Node) -> int:
-    """How many classes a coarser node has at most, all suppressed rows being one.
+    """Return the largest number of classes of a coarser node; suppressed rows count as one class.
 
-    Each of its passing classes holds one that passes here, or is made of rows that fail here.
+    Each passing class of a coarser node contains a class that passes here, or consists of rows that
+    fail here.
     """
     # Rows that fail can form at most failing / smallest classes that pass, above this node.
     passing = len(node.classes) - int(np.count_nonzero(node.lacking))
@@ -265,7 +266,7 @@ def _most_above(node: Node) -> int:
 
 
 def _most_of(problem: Problem, original: SizeCounts) -> int:
-    """The same for all nodes, from the sizes of the classes of the original."""
+    """Return the largest number of classes of any node, from the class sizes of the original."""
     passing = original.sizes >= problem.smallest
     failing = int(original.rows[~passing].sum())
     most = int(original.classes[passing].sum()) + failing // problem.smallest + 1
@@ -273,7 +274,7 @@ def _most_of(problem: Problem, original: SizeCounts) -> int:
 
 
 def _most_below(node: Node) -> int:
-    """How many classes a finer node can release at most."""
+    """Return how many classes a finer node can release at most."""
     # A class of n rows splits into at most n / smallest classes that pass.
     sizes = node.classes.sizes[~node.lacking]
     return int((sizes // node.problem.smallest).sum())
@@ -291,7 +292,7 @@ class Discernability(Cost):
     name = "discernability"
 
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
         return int(release.sizes @ release.sizes) + release.suppressed * release.problem.rows
 
     def floor(
@@ -336,7 +337,7 @@ class Suppressed(Cost):
     name = "suppressed"
 
     def value(self, release: PricedRelease) -> float:
-        """The cost of a release."""
+        """Return the cost of a release."""
         return release.suppressed
 
     def floor(
@@ -346,7 +347,7 @@ class Suppressed(Cost):
         failing: Counts,
         upward: Bounds,  # noqa: ARG002
     ) -> Bounds:
-        """The rows that must be suppressed."""
+        """Return the rows that must be suppressed."""
         return failing.astype(np.float64)
 
 
@@ -364,7 +365,7 @@ class Loss(Separable):
     unit = "leaves"
 
     def price(self, column: Quasi, labels: Labels) -> Counts:  # noqa: ARG002
-        """The number of leaves a label covers."""
+        """Return the number of leaves a label covers."""
         return labels.leaves
 
     def untouched(self, column: Quasi, finest: float) -> float:  # noqa: ARG002
@@ -376,13 +377,13 @@ class Loss(Separable):
         return column.breadth
 
     def column(self, problem: Problem, column: Quasi, total: Total) -> Total:
-        """The loss of one column."""
+        """Return the loss of one column."""
         # T - N of N n - N: no loss where each row covers one leaf, 1 where each covers all n.
         rows, leaves = problem.rows, column.breadth
         return (total - rows) / (rows * leaves - rows) if leaves > 1 else 0.0
 
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
-        """The weighted mean of the columns' losses."""
+        """Return the weighted mean of the columns' losses."""
         weights = [self.weight(column) for column in problem.quasi]
         terms = zip(weights, problem.quasi, totals, strict=True)
         losses = [weight * self.column(problem, column, total) for weight, column, total in terms]
@@ -402,7 +403,7 @@ class LossGeometric(Loss):
     slack = 1e-12
 
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
-        """The weighted geometric mean of the columns."""
+        """Return the weighted geometric mean of the columns."""
         weights = [self.weight(column) for column in problem.quasi]
         product: Total = 1.0
         for weight, column, total in zip(weights, problem.quasi, totals, strict=True):
@@ -412,7 +413,7 @@ class LossGeometric(Loss):
 
 
 def ncp(release: PricedRelease) -> dict[str, float]:
-    """The loss of each column by itself."""
+    """Return the loss of each column by itself."""
     loss, problem = Loss(), release.problem
     totals = zip(problem.quasi, release.totals(loss), strict=True)
     return {column.name: float(loss.column(problem, column, total)) for column, total in totals}
@@ -431,7 +432,7 @@ class Precision(Separable):
     unit = "steps"
 
     def price(self, column: Quasi, labels: Labels) -> Counts:  # noqa: ARG002
-        """The steps up to a label."""
+        """Return the steps up to a label."""
         return labels.level
 
     def full(self, column: Quasi) -> int:
@@ -439,7 +440,7 @@ class Precision(Separable):
         return column.taxonomy.height
 
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
-        """The weighted mean of the columns."""
+        """Return the weighted mean of the columns."""
         weights = [self.weight(column) for column in problem.quasi]
         terms = zip(weights, problem.quasi, totals, strict=True)
         steps = [w * (total / (problem.rows * c.taxonomy.height)) for w, c, total in terms]
@@ -461,12 +462,12 @@ class EntropyLoss(Separable):
     slack = 1e-9
 
     def price(self, column: Quasi, labels: Labels) -> FloatArray:  # noqa: ARG002
-        """The logarithm of the rows under a label."""
+        """Return the logarithm of the rows under a label."""
         # A label that no row of the original wears prices nothing; log2(0) must not appear.
         return np.log2(np.maximum(labels.rows, 1))
 
     def untouched(self, column: Quasi, finest: float) -> float:
-        """The bits of single values, which their keys do not show."""
+        """Return the bits of single values, which their keys do not show."""
         return finest if column.united is None else column.united.bits
 
     def full(self, column: Quasi) -> float:
@@ -474,7 +475,7 @@ class EntropyLoss(Separable):
         return log2(column.rows.sum())
 
     def score(self, problem: Problem, totals: Sequence[Total]) -> Total:
-        """The weighted sum of bits lost, never below 0."""
+        """Return the weighted sum of bits lost, never below 0."""
         bits = [
             self.weight(column) * (total - self.profile(column).untouched)
             for column, total in zip(problem.quasi, totals, strict=True)
@@ -500,7 +501,7 @@ COSTS: dict[str, type[Cost]] = {
 
 
 def named(name: str, weights: Mapping[str, float] | None = None) -> Cost:
-    """The cost of a name, with a weight above 0 for each column that counts more or less."""
+    """Return the cost of a name, with a weight above 0 for each column that counts more or less."""
     if name not in COSTS:
         raise ParameterError(
             "choice_unknown",

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 ORIGINAL, RELEASED = "Original", "Released"
 _POINTS, _BINS = 128, 50
-"""So many numbers or days lie each at a place of its own; more are put into equal bins."""
+"""Up to this many numbers or days each have their own bin; more are put into equal bins."""
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def distributions(decided: Anonymized) -> list[ColumnComparison]:
-    """The columns that a release has changed, in the order of the schema.
+    """Compare the columns that a release has changed, in the order of the schema.
 
-    What is released as it is, with no row left out, is as it was. A column of which labels or
-    values cannot be told apart here has no picture.
+    Unchanged columns are left out if no row was suppressed, and so are columns whose labels or
+    values cannot be read.
     """
     pairs = {column.name: pair for column in decided.labelled if (pair := _spread(decided, column))}
     pairs |= {pair.column: pair for pair in _counted(decided)}
@@ -49,7 +49,7 @@ def distributions(decided: Anonymized) -> list[ColumnComparison]:
 
 
 def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
-    """A generalized column, its rows spread over the values that their labels cover."""
+    """Compare a generalized column; rows are spread over the values that their labels cover."""
     engine, labels = decided.table.engine, decided.measured.labels(column.name)
     try:
         counted = count_held(engine, engine.table, [column.name])
@@ -67,7 +67,7 @@ def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
 
 
 def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
-    """The rows of labels over the leaves that they cover, as much on each."""
+    """Spread the rows of labels evenly over the leaves that they cover."""
     rows_per_leaf = rows / covers.leaves
     weights = np.repeat(rows_per_leaf, np.diff(covers.starts, append=len(covers.first)))
     steps = np.zeros(leaves + 1)
@@ -81,7 +81,7 @@ def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
 def _placed(
     column: Column, taxonomy: Taxonomy, sides: tuple[FloatArray, FloatArray]
 ) -> ColumnComparison | None:
-    """The leaves as places of a picture: values by name, numbers and days along a scale."""
+    """Arrange leaves for a picture: values by name, numbers and days along a scale."""
     if not taxonomy.leaves:
         return None
     if not numeric(taxonomy):
@@ -108,11 +108,12 @@ def _placed(
 
 
 def _along(line: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The place of each value on a scale, and where places begin: midway, or equally wide."""
+    """Return the bin of each value on a scale, and the edges of bins."""
     if len(line) <= _POINTS:
         middles = (line[1:] + line[:-1]) / 2
         first, last = line[0] - (middles[0] - line[0]), line[-1] + (line[-1] - middles[-1])
         return np.arange(len(line)), np.array([first, *middles, last])
+    # Half a step on both sides, so that the first and last value lie inside the scale.
     half = (line[-1] - line[0]) / (len(line) - 1) / 2
     starts = np.linspace(line[0] - half, line[-1] + half, _BINS + 1)
     bins = np.clip(np.searchsorted(starts, line, side="right") - 1, 0, _BINS - 1)
@@ -120,7 +121,7 @@ def _along(line: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _ends(bins: IntArray, bin_count: int) -> list[tuple[int, int]]:
-    """The first and the last value at each place; of one without any, those around it."""
+    """Return the first and last value of each bin; for an empty bin the values around it."""
     first = np.searchsorted(bins, np.arange(bin_count), side="left")
     last = np.searchsorted(bins, np.arange(bin_count), side="right") - 1
     top = len(bins) - 1
@@ -140,7 +141,7 @@ def _shares(sides: Sequence[FloatArray]) -> list[Distribution]:
 
 
 def _counted(decided: Anonymized) -> list[ColumnComparison]:
-    """Columns that are not generalized, where their values or their rows are others than before."""
+    """Compare the columns that are not generalized, if their values or rows changed."""
     labelled = {column.name for column in decided.labelled}
     all_released = not decided.figures["suppressed"]
     names = [
@@ -154,6 +155,7 @@ def _counted(decided: Anonymized) -> list[ColumnComparison]:
     engine = decided.table.engine
     codings = [coding_of(decided.table.schema.column(name), engine) for name in names]
     with decided.spelled_recoding().released(engine, engine.table) as rows:
+        # Counts do not need the sorted order of a release.
         rows.set("order", None)
         with (
             engine.view(rows) as released,

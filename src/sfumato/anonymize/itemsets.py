@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEARCHES = {"apriori": global_recoding, "local": local_recoding}
 MOST_KNOWN = 8
-"""The most items that somebody is supposed to know: sets of more are too many to count."""
+"""The largest m: sets of more items are too many to count."""
 
 
 def anonymize_items(
@@ -46,11 +46,11 @@ def anonymize_items(
     by: str | None = None,
     ignored: Mapping[str, object] | None = None,
 ) -> Release:
-    """Release the baskets of a table of items so that m known items of one fit k of them, or none.
+    """Anonymize baskets of items: m known items of a basket fit at least k baskets, or none.
 
-    A basket becomes the groups of its items in the hierarchy of their column, under a number of its
-    own; nothing else of a row is released. `suppress` is the share of items in baskets that may be
-    left out. What was `ignored` must not have been given.
+    Items are replaced by groups of the hierarchy of their column, and each basket gets a new
+    number; no other column is released. `suppress` is the largest share of items that may be left
+    out. `ignored` has options of other algorithms, which must be unset.
     """
     form = table.schema.form
     if not isinstance(form, Items):
@@ -100,7 +100,7 @@ def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
 
 
 def _read(table: Table, form: Items) -> tuple[Baskets, ItemTree]:
-    """Every pair of a basket and an item, once, and the groups of the items."""
+    """Read every pair of a basket and an item once, and the groups of the items."""
     columns = [exp.column(name, quoted=True) for name in (form.owner, form.item)]
     present = [column.copy().is_(exp.Null()).not_() for column in columns]
     query = exp.select(*columns).distinct().from_(table.engine.table.copy()).where(*present)

@@ -44,9 +44,9 @@ _MEMBER = re.compile(rf", ({_MEMBER_TEXT})")
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The labels of one column: a code for each class, equal where the labels are, and the texts.
+    """The labels of one column: a code for each class, equal for equal labels, and the texts.
 
-    `covers` says of each class what its label covers.
+    `covers` has the leaves, rows and level that the label of each class covers.
     """
 
     codes: Positions
@@ -60,14 +60,15 @@ class Written:
         return cls(np.array([known[text] for text in texts])[codes], tuple(known), covers)
 
     def select(self, classes: Positions) -> Written:
-        """The labels of the classes at these places."""
+        """Return the labels of the classes at these indices."""
         covers = self.covers
         selected = Labels(covers.leaves[classes], covers.rows[classes], covers.level[classes])
         return Written(self.codes[classes], self.texts, selected)
 
     def replaced(self, classes: Positions, replacement: Written) -> Written:
-        """The same with other labels for the classes at these places."""
+        """Return the labels with others for the classes at these indices."""
         codes, covers = self.codes.copy(), []
+        # Codes of the replacement follow those of the present texts; `build` merges equal texts.
         codes[classes] = replacement.codes + len(self.texts)
         for mine, theirs in (
             (self.covers.leaves, replacement.covers.leaves),
@@ -80,26 +81,27 @@ class Written:
 
 
 def ordered(leaf: Scalar | None) -> bool:
-    """Whether a leaf is a number or a date with a place between others."""
+    """Return whether a leaf is a number or a date with a place between others."""
     if isinstance(leaf, Decimal):
         return not leaf.is_nan()
     return isinstance(leaf, int | date) and not isinstance(leaf, bool)
 
 
 def numeric(taxonomy: Taxonomy) -> bool:
-    """Whether the leaves are numbers or dates in their order, which are released as ranges."""
+    """Return whether leaves are ordered numbers or dates, which are released as ranges."""
+    # Declared values may stand in another order than their size; ranges need the order of size.
     line = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
     rises = all(leaf < next_leaf for leaf, next_leaf in pairwise(line))  # type: ignore[operator]
     return ordered(taxonomy.leaves[0]) and rises
 
 
 def ancestors(column: Quasi, low: Positions, high: Positions) -> Written:
-    """The lowest common ancestor of the leaves from low to high."""
+    """Return the lowest common ancestor of the leaves from low to high."""
     return at_levels(column, low, common_level(column.taxonomy, low, high))
 
 
 def at_levels(column: Quasi, leaf: Positions, level: Positions) -> Written:
-    """The label of a leaf at a level, for each class."""
+    """Return the label of a leaf at a level, for each class."""
     taxonomy = column.taxonomy
     code = np.empty_like(level)
     leaves, rows = np.empty_like(level), np.empty_like(level)
@@ -118,8 +120,9 @@ def at_levels(column: Quasi, leaf: Positions, level: Positions) -> Written:
 
 
 def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
-    """The range [low, high], the value itself, or the root where values have no order."""
+    """Return the range [low, high], the value itself, or the root where values have no order."""
     leaves = column.taxonomy.leaves
+    # Whether a range can end at a leaf.
     between = np.array([ordered(leaf) for leaf in leaves])
     texts = column.taxonomy.labels[0]
     # A missing value or NaN lies behind all numbers: no range can end there, so the root covers it.
@@ -136,7 +139,7 @@ def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
 
 
 def stars(column: Quasi, low: Positions, high: Positions) -> Written:
-    """The value where a class has only one, else the root."""
+    """Return the value of a class that has only one, else the root."""
     last = len(column.taxonomy.leaves) - 1
     mixed = low < high
     low, high = np.where(mixed, 0, low), np.where(mixed, last, high)
@@ -150,7 +153,7 @@ def stars(column: Quasi, low: Positions, high: Positions) -> Written:
 
 
 def sets(column: Quasi, owners: Positions, leaves: Positions, count: int) -> Written:
-    """The set of the values of each class: `owners` and `leaves` name the leaves it has."""
+    """Return the set of the values of each class: `owners` and `leaves` name the leaves it has."""
     taxonomy = column.taxonomy
     width = len(taxonomy.leaves)
     # Each leaf once per class, class by class, leaves ascending.
@@ -176,7 +179,7 @@ def sets(column: Quasi, owners: Positions, leaves: Positions, count: int) -> Wri
 def natural(
     column: Quasi, owners: Positions, leaves: Positions, low: Positions, high: Positions
 ) -> Written:
-    """Ranges of numbers and dates, ancestors of other values, sets where there are no ancestors."""
+    """Return ranges of numbers and dates, ancestors of other values, sets without a hierarchy."""
     if numeric(column.taxonomy):
         return ranges(column, low, high)
     if column.taxonomy.height > 1:
@@ -185,7 +188,7 @@ def natural(
 
 
 def common_level(taxonomy: Taxonomy, low: Positions, high: Positions) -> Positions:
-    """The lowest level at which two leaves wear one label."""
+    """Return the lowest level at which two leaves have the same label."""
     # Labels of a level stay together above it, so levels that differ can simply be counted.
     level = np.zeros(len(low), dtype=np.int64)
     for height in range(taxonomy.height):
@@ -194,9 +197,10 @@ def common_level(taxonomy: Taxonomy, low: Positions, high: Positions) -> Positio
 
 
 def positions(taxonomy: Taxonomy) -> FloatArray:
-    """Where the leaves lie on a line: numbers and days by size, others one step apart.
+    """Return positions of leaves on a line: numbers and days by size, others one step apart.
 
-    What has no place between the others lies as far behind the last as that from the first.
+    Leaves without an order, such as missing ones, come after the last number, at twice its distance
+    from the first.
     """
     if not numeric(taxonomy):
         return np.arange(len(taxonomy.leaves), dtype=np.float64)
@@ -218,7 +222,7 @@ def _number(leaf: Scalar | None) -> float:
 
 
 def _run(column: Quasi, low: Positions, high: Positions) -> Labels:
-    """What the leaves from low to high cover."""
+    """Return the leaves, rows and level of the runs from low to high."""
     before = np.concatenate([[0], np.cumsum(column.rows)])
     level = common_level(column.taxonomy, low, high)
     return Labels(high - low + 1, before[high + 1] - before[low], level)
@@ -239,15 +243,16 @@ def _set_text(taxonomy: Taxonomy, members: tuple[int, ...]) -> str | None:
 
 
 def set_of(members: Sequence[str | None]) -> str:
-    """A set of values as a label: {a, b}; a missing one is empty, as it is in a CSV.
+    """Write a set of values as a label: {a, b}; a missing member is empty.
 
-    A member that would not be read back is quoted: an empty text, one with a comma, brace or quote.
+    Members that would not be read back are quoted: empty texts, and those with a comma, brace or
+    quote.
     """
     return "{" + ", ".join(map(_set_member, members)) + "}"
 
 
 def members_of(label: str) -> list[str | None] | None:
-    """The members of a set as they stand there, quoted or not; None where a label is no set."""
+    """Return the members of a set as written; None if a label is not a set."""
     if not _SET.fullmatch(label):
         return None
     return [member or None for member in _MEMBER.findall(", " + label[1:-1])]
@@ -265,9 +270,10 @@ _SIMPLE = re.compile(r"(?P<low>.+?)(?P<between> to |-)(?P<high>.+)")
 
 
 def spelled_label(column: Column, label: str) -> str:
-    """A plain label as it leaves; it is read back as the same."""
+    """Return a plain label in the spelling of its column; reading it gives the same label."""
     if column.spelling is None or label == ROOT:
         return label
+    # A spelled label that would be read as another label stays plain.
     for text in (_respelled(column, label), label):
         if bare_label(column, plain_label(column, text)) == bare_label(column, label):
             return text
@@ -279,7 +285,7 @@ def spelled_label(column: Column, label: str) -> str:
 
 
 def plain_label(column: Column, label: str) -> str:
-    """A label as it was before it was spelled; one that never was is as it is."""
+    """Return the plain form of a spelled label."""
     spelling, kind = column.spelling, column.kind
     if spelling is None or label == ROOT:
         return label
@@ -305,12 +311,13 @@ def _respelled(column: Column, label: str) -> str:
         parsed = _parsed_value(column, text)
         return None if parsed is None else spelling.write(parsed)
 
+    # A comma inside numbers would make ", " between the ends of a range ambiguous.
     signs = (spelling.point, spelling.thousands) if isinstance(spelling, NumberSpelling) else ()
     return _changed(label, value, value, "; " if "," in signs else ", ") or label
 
 
 def bare_label(column: Column, label: str) -> str:
-    """A plain label without trailing zeros: 1.70 is 1.7, as a value and in ranges."""
+    """Return a plain label without trailing zeros: 1.70 becomes 1.7, in ranges too."""
 
     def bare(text: str) -> str | None:
         parsed = _parsed_value(column, text)
@@ -329,7 +336,7 @@ def _changed(
     end: Callable[[str], str | None],
     separator: str,
 ) -> str | None:
-    """A value, range or set with its values changed; None where a label is none of them."""
+    """Change the values of a label that is a value, range or set; None if it is none of them."""
     if (changed := value(label)) is not None:
         return changed
     if (members := members_of(label)) is not None:

@@ -39,7 +39,7 @@ LARGEST = 4_000_000
 
 
 def check_size(shape: Levels, algorithm: str) -> int:
-    """The number of nodes, or a refusal when they do not fit memory and patience."""
+    """Return the number of nodes; raise if they do not fit into memory."""
     size = prod(shape)
     if size > LARGEST:
         raise ParameterError(
@@ -52,7 +52,7 @@ def check_size(shape: Levels, algorithm: str) -> int:
 
 
 def heights(shape: Levels) -> IntArray:
-    """The sum of levels of every node."""
+    """Return the sum of levels of every node."""
     total = np.zeros(shape, dtype=np.int64)
     for axis, size in enumerate(shape):
         total += np.arange(size).reshape([-1 if i == axis else 1 for i in range(len(shape))])
@@ -60,19 +60,19 @@ def heights(shape: Levels) -> IntArray:
 
 
 def below(levels: Levels) -> tuple[slice, ...]:
-    """The node and everything finer."""
+    """Return the node and everything finer."""
     return tuple(slice(0, level + 1) for level in levels)
 
 
 def above(levels: Levels) -> tuple[slice, ...]:
-    """The node and everything coarser."""
+    """Return the node and everything coarser."""
     return tuple(slice(level, None) for level in levels)
 
 
 def count_below(marked: BoolArray) -> NDArray[np.int32]:
-    """For every node, how many marked ones are equal or finer: running sums along each axis.
+    """Count for every node the marked ones that are equal or finer: running sums along each axis.
 
-    Axes are short, so adding whole slices to the next is much faster than a running sum.
+    Axes are short, so adding whole slices to the next is much faster than a cumulative sum.
     """
     # Inclusion over all axes, one axis at a time (a prefix sum in every dimension).
     counts = marked.astype(np.int32)
@@ -84,13 +84,13 @@ def count_below(marked: BoolArray) -> NDArray[np.int32]:
 
 
 def count_above(marked: BoolArray) -> NDArray[np.int32]:
-    """For every node, how many marked ones are equal or coarser."""
+    """Count for every node the marked ones that are equal or coarser."""
     turned = tuple(slice(None, None, -1) for _ in marked.shape)
     return count_below(marked[turned])[turned]
 
 
 def nodes_where(marked: BoolArray) -> list[Levels]:
-    """The marked nodes in lexicographic order."""
+    """Return the marked nodes in lexicographic order."""
     return [tuple(levels) for levels in np.argwhere(marked).tolist()]
 
 
@@ -108,7 +108,7 @@ class Node:
 
     @cached_property
     def occupied(self) -> BoolArray | None:
-        """Which groups of the first view have rows; None where all do."""
+        """The groups of the first view that have rows; None if all do."""
         table = self.tables[0]
         return None if table.population is None else self._added(table.counts) > 0
 
@@ -146,7 +146,7 @@ class Node:
 
     @cached_property
     def lacking(self) -> BoolArray:
-        """Which classes fail the absorbing part of the criteria."""
+        """The classes that fail the absorbing part of the criteria."""
         return _failing(self.problem.necessary, self.classes)
 
     @cached_property
@@ -156,18 +156,18 @@ class Node:
 
     @cached_property
     def fails(self) -> BoolArray:
-        """Which classes fail any criterion."""
+        """The classes that fail any criterion."""
         if not self.problem.further:
             return self.lacking
         return self.lacking | _failing(self.problem.further, self.classes)
 
     @cached_property
     def suppressed(self) -> int:
-        """How many rows are suppressed."""
+        """The number of suppressed rows."""
         return int(self.classes.sizes[self.fails].sum()) if self.problem.further else self.failing
 
     def _people_in(self, classes: BoolArray) -> int:
-        """How many different people have rows in these classes."""
+        """Return how many different people have rows in these classes."""
         table, view = self.tables[0], self.problem.views[0]
         assert table.starts is not None
         assert view.persons is not None
@@ -179,7 +179,7 @@ class Node:
 
     @cached_property
     def suppressed_people(self) -> int | None:
-        """How many people lose a row; None where people are not counted."""
+        """The number of people who lose a row; None if people are not counted."""
         return None if self.problem.people is None else self._people_in(self.fails)
 
     @cached_property
@@ -205,7 +205,7 @@ class Node:
         return sizes
 
     def totals(self, cost: Separable) -> list[float]:
-        """What the cells of each column cost, released or suppressed."""
+        """Return the total price of each column, released or suppressed."""
         if cost.unit not in self._totals:
             columns = zip(self.problem.quasi, self.levels, self.suppressed_codes, strict=True)
             lost_sizes, totals = self.classes.sizes[self.fails], []
@@ -228,7 +228,7 @@ class Node:
 
 
 def _failing(criteria: Iterable[Criterion], classes: Classes) -> BoolArray:
-    """Which classes fail any of these criteria."""
+    """Return which classes fail any of these criteria."""
     passes = np.ones(len(classes), dtype=bool)
     for criterion in criteria:
         passes &= criterion.holds(classes)
@@ -240,11 +240,10 @@ _MOST_CELLS = 1 << 20
 
 
 def failing_rows(problem: Problem) -> IntArray:
-    """For every node, how many rows at least are in too small classes, by sets of columns.
+    """Return for every node a lower bound of the rows in too small classes, by sets of columns.
 
-    Pairs of columns rule nearly everything out where nothing may be suppressed, else triples do.
-
-    A set of columns tells all that its subsets tell; these stand in where it has too many cells.
+    Pairs of columns exclude nearly all failing nodes if nothing may be suppressed, otherwise
+    triples do. A set with too many cells is replaced by its subsets.
     """
     # A class of one row passes where nothing larger is asked: nothing can be ruled out.
     failing = np.zeros(problem.shape, dtype=np.int64)
@@ -292,7 +291,7 @@ class _Steps:
             self.runs.append(np.flatnonzero(np.diff(parents, prepend=-1)))
 
     def roll_up(self, cube: Cube, axis: int) -> Cube:
-        """The counts of the labels of all levels, side by side along an axis."""
+        """Return the counts of the labels of all levels, side by side along an axis."""
         levels = [cube]
         for run in self.runs:
             levels.append(np.add.reduceat(levels[-1], run, axis=axis))
@@ -300,7 +299,7 @@ class _Steps:
 
 
 def _count(problem: Problem, positions: tuple[int, ...], steps: list[_Steps]) -> Cube:
-    """The rows of each combination of labels at the first levels."""
+    """Count the rows of each combination of labels at the first levels."""
     view = problem.views[0]
     key = np.zeros(len(view.base.rows), dtype=np.int64)
     for position, step in zip(positions, steps, strict=True):
@@ -312,7 +311,7 @@ def _count(problem: Problem, positions: tuple[int, ...], steps: list[_Steps]) ->
 
 
 def _rows_in_small_classes(cube: Cube, steps: list[_Steps], smallest: int) -> IntArray:
-    """Rows in classes that are too small, for each combination of levels."""
+    """Count rows in too small classes, for each combination of levels."""
     for axis, step in enumerate(steps):
         cube = step.roll_up(cube, axis)
     # Classes that are large enough have no failing rows; the sum of the others is the bound.
@@ -328,10 +327,10 @@ _NOT_LOOKED_AT = "A release at finer levels may lose less; none was looked at."
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """Where the counted levels begin, and what is known of the table below them.
+    """The levels at which counting begins, and the facts about the table below them.
 
-    Combinations are counted at these levels or above; below them only columns by themselves are
-    known, and `sizes`, the sizes of the classes of the original.
+    Combinations are counted at these levels or above. Below them only single columns are known, and
+    `sizes`, the class sizes of the original.
     """
 
     levels: Levels
@@ -356,11 +355,11 @@ class Floor:
 def finest_fitting(
     fits: Callable[[Levels], bool], labels: Sequence[Sequence[int]], least: Levels
 ) -> Levels | None:
-    """Levels that fit and of which none can be lowered alone; None where not even the roots fit.
+    """Return fitting levels of which none can be lowered; None if the roots do not fit in memory.
 
-    `labels` says how many labels of each level of each column occur. Columns with most labels are
-    raised first; whoever is coarser fits as well, so halving that way finds its first node that
-    fits, and columns are lowered again while they may.
+    `labels` has the number of labels that occur at each level of each column. Columns with most
+    labels are raised first. Coarser levels fit as well, so halving finds the first node that fits
+    on that way; then columns are lowered again while they fit.
     """
     path = [least]
     while True:
@@ -405,11 +404,11 @@ class UnseenNodes:
             self._lower = cost.floor(problem, below(problem.top), failing, least)
 
     def learn(self, node: Node) -> None:
-        """Rule out what lies below a node that suppresses too much."""
+        """Exclude the nodes below one that suppresses too much."""
         if node.hopeless:
             self._nodes[below(node.levels)] = False
 
     @property
     def least(self) -> float:
-        """What the cheapest of them costs at least."""
+        """The lower bound of the cost of all these nodes."""
         return float(self._lower[self._nodes].min(initial=np.inf))

@@ -64,12 +64,12 @@ class Workload:
         return sum(known) / len(known) if known else None
 
     def json(self) -> dict[str, object]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         return {"mean": self.mean, "errors": list(self.errors)}
 
 
 def compare_answers(questions: Sequence[str], original: Answering, released: Answering) -> Workload:
-    """The mean relative error of aggregate questions on a release, both tables answering them.
+    """Return the relative errors of aggregate queries on a release, both tables answering them.
 
     *Guarantee*: |estimate - true| / max(|true|, 1) of each question, the estimate being the one
     that takes labels as uniform.
@@ -123,7 +123,7 @@ class TableMeasures(Shown):
         return Card(f"{line}, {count(self.rows, 'row')}", facts, table if rows else None, [note])
 
     def json(self) -> dict[str, Any]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         document: dict[str, Any] = {
             "rows": self.rows,
             "classes": self.classes,
@@ -152,11 +152,10 @@ def measure_counts(
 ) -> TableMeasures:
     """Measure a released table, alone or against its original.
 
-    `released` and `original` are counted over all quasi-identifiers and sensitive columns, but for
-    those that were left out, and over the `person` where people are to be counted. Rows of which
-    every column is blank or the root are suppressed ones and no class, unless `starred` says that
-    there are none. Classes are compared with the `reference`, by default the original, else the
-    release itself.
+    `released` and `original` are counted over all quasi-identifiers and sensitive columns that they
+    have, and over the `person` to count people. Rows that are blank or the root in every column are
+    suppressed, unless `starred` says that there are none. Classes are compared with the
+    `reference`, by default the original, else the release itself.
     """
     quasi = quasi_of(columns)
     held = released.columns
@@ -181,7 +180,7 @@ def measure_counts(
 
 
 def quasi_of(columns: Iterable[Column]) -> list[Column]:
-    """The columns that can identify a person; without one nothing can be measured."""
+    """Return the quasi-identifiers; raise if there are none."""
     quasi = [column for column in columns if column.role is Role.QUASI]
     if not quasi:
         raise SchemaError(
@@ -209,6 +208,7 @@ class _Released:
         self.table, self.columns, self.original = released, quasi, original
         self.person = person
         blank = _blank(released, [column.name for column in [*quasi, *sensitive]])
+        # Without suppressed rows, a row at all roots is a class like any other.
         if starred is False:
             blank[:] = False
         elif starred is None and not sensitive:
@@ -263,12 +263,12 @@ class _Released:
                 return
 
     def kept_rows(self) -> Frequencies:
-        """The rows that are in classes."""
+        """Return the rows that are in classes."""
         codes = tuple(column[self.kept] for column in self.table.codes)
         return Frequencies(self.table.axes, codes, self.table.counts[self.kept])
 
     def _quasi(self, column: Column, taxonomy: Taxonomy) -> Quasi:
-        """The column in the original; without one its rows are not known."""
+        """Return the column in the original; without an original its rows are unknown."""
         if self.original is not None:
             return Quasi.build(column.name, taxonomy, self.original)
         empty = np.zeros(0, dtype=np.int64)
@@ -277,7 +277,7 @@ class _Released:
         return Quasi(axis, taxonomy, empty, empty.astype(np.int32), unknown)
 
     def costs(self) -> dict[str, float | None]:
-        """All costs; entropy only against an original, those of labels only where all are read."""
+        """Return all costs; None for entropy without an original, and for unreadable labels."""
         costs: dict[str, float | None] = {}
         for name, cost in COSTS.items():
             unknown = (cost is EntropyLoss and self.original is None) or (
@@ -287,7 +287,7 @@ class _Released:
         return costs
 
     def totals(self, cost: Separable) -> list[float]:
-        """What the cells of each column cost."""
+        """Return the total price of each column."""
         totals = []
         for column, covers, labels in zip(
             self.problem.quasi, self.covers, self.labels, strict=True
@@ -299,7 +299,7 @@ class _Released:
         return totals
 
     def cells(self, column: Column, reference: Frequencies) -> SensitiveCounts:
-        """How often each value of a sensitive column occurs in each class."""
+        """Count each value of a sensitive column in each class."""
         found_values = _values(reference, column.name)
         taxonomy = None if column.hierarchy is None else grow(column, found_values)
         ranked = SensitiveColumn.of(
@@ -309,6 +309,7 @@ class _Released:
         index = self.table.columns.index(column.name)
         codes = self.table.codes[index][self.kept]
         present, numbers = np.unique(codes, return_inverse=True)
+        # A released value that the original lacks has no share to compare with.
         ranks = [known.get(v, -1) for v in self.table.axes[index].decode(present).to_pylist()]
         if -1 in ranks:
             raise SourceError(
@@ -321,11 +322,11 @@ class _Released:
         return cells_of(self.owners, values, counts, ranked.original, self.persons)
 
     def matches(self, population: Frequencies) -> dict[str, float]:
-        """How many people of a population each class fits: the least, and the shares of rows.
+        """Count the people of a population that each class fits, and bound the risk from linking.
 
-        Of whoever links the release with the population, a *journalist* who looks for anyone is
-        right with at most that chance, and a *marketer* who links all is right for that share
-        (El Emam and Dankar 2008): the highest 1/F, and its mean, where F people fit a released one.
+        A *journalist* looks for anyone, and is right with chance at most 1/F, where F people fit
+        the class. A *marketer* links everyone, and is right for the mean of 1/F (El Emam and Dankar
+        2008).
         """
         if self.unread is not None:
             raise self.unread
@@ -359,14 +360,14 @@ class _Released:
 
 
 def _values(table: Frequencies, name: str) -> list[Any]:
-    """The values of a column that occur."""
+    """Return the values of a column that occur."""
     codes = np.unique(table.codes[table.columns.index(name)])
     values: list[Any] = table.axis(name).decode(codes).to_pylist()
     return values
 
 
 def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> BoolArray:
-    """Which combinations are NULL, or the root, in all these columns."""
+    """Return which combinations are NULL, or the root, in all these columns."""
     blank = np.ones(len(table), dtype=bool)
     for name in names:
         index = table.columns.index(name)
@@ -377,7 +378,7 @@ def _blank(table: Frequencies, names: Sequence[str], *, root: bool = True) -> Bo
 
 
 def _diversity(cells: SensitiveCounts, crowds: Counts, column: Column) -> dict[str, Any]:
-    """Every kind of diversity and closeness that the worst class reaches."""
+    """Return every kind of diversity and closeness that the worst class reaches."""
     counts, sizes = cells.counts, cells.sizes
     shares = counts / sizes[cells.owners]
     # The l of entropy diversity that the worst class reaches is e to the power of its entropy.
@@ -385,6 +386,7 @@ def _diversity(cells: SensitiveCounts, crowds: Counts, column: Column) -> dict[s
     ranked = descending(cells)
     expected = cells.original.totals[cells.values] / cells.original.rows
     gains = np.log(shares / expected)
+    # ln(p / q) has no bound if a class lacks a value.
     complete = bool((cells.lengths == len(cells.original.totals)).all())
     hierarchical = column.hierarchy is not None
     return {
@@ -401,7 +403,8 @@ def _diversity(cells: SensitiveCounts, crowds: Counts, column: Column) -> dict[s
 
 
 def _recursive(cells: SensitiveCounts, ranked: Counts) -> dict[int, float]:
-    """For each l that every class can reach, the c that r_1 < c (r_l + ... + r_m) must exceed."""
+    """Return for each reachable l the bound that c of recursive (c, l)-diversity must exceed."""
+    # Prefix sums of the ranked counts give r_l + ... + r_m without a loop over ranks.
     before = np.cumsum(ranked) - ranked
     ends = before[cells.starts] + cells.sizes
     top = ranked[cells.starts]
@@ -424,8 +427,8 @@ def measure(
 ) -> TableMeasures:
     """Measure a released table, alone or against its original, and against a population.
 
-    Where the schema's unit is a person, people are counted if the column that names them is there.
-    A `workload` of questions in SQL, as `bound` takes them, tells how useful it still is.
+    If the privacy unit is a person, people are counted, provided that the table has the column that
+    identifies them. A `workload` of SQL queries measures the error of answers.
     """
     known = _known(schema)
     measures = _measured(released, known, original, population)
@@ -466,7 +469,7 @@ def _measured(
 
 
 def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
-    """Whether all these tables have the column that names people, and not as labels."""
+    """Return whether all these tables have the column of the person, and not as labels."""
     if schema.column(person).role is Role.QUASI:
         return False
     for source in sources:
@@ -480,7 +483,7 @@ def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
 def _grouped(
     folder: str | Path, schema: Schema, names: Sequence[str], original: Frequencies | None
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The diversity of the groups of an anatomy, which take the place of classes."""
+    """Measure the diversity of the groups of an anatomy, which are its classes."""
     groups = Column(GROUP, Kind.INTEGER, Role.QUASI)
     values = _counted(
         part_of(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
@@ -490,7 +493,7 @@ def _grouped(
 
 
 def _valued(schema: Schema) -> Schema:
-    """The schema of the table of values of an anatomy."""
+    """Return the schema of the table of values of an anatomy."""
     added = (Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER))
     not_quasi = (column for column in schema.columns if column.role is not Role.QUASI)
     return Schema(schema.table, (*not_quasi, *added), layout=schema.layout)
@@ -499,9 +502,10 @@ def _valued(schema: Schema) -> Schema:
 def bound(
     released: Source, sql: str, schema: str | Path | Schema, *, labels: Trust = "public"
 ) -> AnswerBounds:
-    """Answer a question on a released table, or on the two tables of an anatomy.
+    """Bound the answer to a query on a released table, or on the two tables of an anatomy.
 
-    Bounds are over all tables that the released rows may stand for; dropped rows are not in them.
+    Bounds hold for all tables that the released rows may stand for; suppressed rows are not
+    included.
     """
     known = _known(schema)
     return _answering(released, known, [sql], labels)(sql)
@@ -510,7 +514,7 @@ def bound(
 def _answering(
     released: Source, known: Schema, questions: Sequence[str], labels: Trust = "public"
 ) -> Callable[[str], AnswerBounds]:
-    """A function that answers these questions on a release, counted once for all."""
+    """Return a function that answers these queries on a release, counted once for all."""
     names = _named(known, questions)
     for sql in questions:
         require_worlds(released, _named(known, [sql], looked_at=()))
@@ -533,7 +537,7 @@ def _answering(
 def _named(
     schema: Schema, questions: Sequence[str], *, looked_at: Sequence[Role] = _LOOKED_AT
 ) -> list[str]:
-    """The columns that any of the questions names, and those of these roles."""
+    """Return the columns that the queries name, and those with these roles."""
     asked = [parse(sql, schema) for sql in questions]
     used = {name for question in asked for name in (*question.where.columns, question.measure)}
     return [c.name for c in schema.columns if c.role in looked_at or c.name in used]
@@ -542,7 +546,7 @@ def _named(
 def _worked(
     released: Source, original: Source | None, known: Schema, questions: Sequence[str]
 ) -> Workload:
-    """How far answers on the release are from those on the original."""
+    """Measure the error of answers on a release against those on the original."""
     if original is None:
         raise ParameterError(
             "workload_invalid",
@@ -555,12 +559,12 @@ def _worked(
 
 
 def _any(schema: Schema) -> list[str]:
-    """A column to count rows by, where questions name none."""
+    """Return a column to count rows by, if queries name none."""
     return [schema.columns[0].name]
 
 
 def read_questions(path: Path) -> list[str]:
-    """The questions of a file, one on each line; blank lines and SQL comments are none."""
+    """Read queries from a file, one on each line, without blank lines and SQL comments."""
     lines = read_text(path, title="Workload", most_mebibytes=MOST_MEBIBYTES).splitlines()
     return [line for line in map(str.strip, lines) if line and not line.startswith("--")]
 
@@ -589,7 +593,7 @@ def _counted(
 
 
 def part_of(folder: str | Path, name: str) -> Path:
-    """One of the files of a release that is a directory."""
+    """Return one of the files of a release that is a directory."""
     files = sorted(Path(folder).glob(f"{name}.*"))
     if not files:
         raise SourceError(
@@ -601,7 +605,7 @@ def part_of(folder: str | Path, name: str) -> Path:
 
 
 def is_anatomy(source: Source) -> TypeGuard[str | Path]:
-    """Whether a release is the two tables of an anatomy; one table may lie in a folder too."""
+    """Return whether a release has the two tables of an anatomy; a folder may hold one table."""
     if not isinstance(source, str | Path) or not Path(source).is_dir():
         return False
     sidecar = described(source)
@@ -609,7 +613,7 @@ def is_anatomy(source: Source) -> TypeGuard[str | Path]:
 
 
 def table_of(source: Source) -> Source:
-    """The file of a release of one table, which may lie in a folder."""
+    """Return the file of a release of one table, which may lie in a folder."""
     sidecar = described(source)
     return source if sidecar is None else sidecar.table
 

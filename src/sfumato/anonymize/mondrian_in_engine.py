@@ -56,7 +56,7 @@ _FIELDS = ("node", "column", "cut", "lower", "upper")
 
 @dataclass(frozen=True, eq=False)
 class TreeEnds(LabelledGroups):
-    """The groups at the ends of a tree: how many rows each has, and its labels."""
+    """The groups at the ends of a tree: the rows and the labels of each."""
 
     problem: Problem
     counts: IntArray
@@ -64,7 +64,7 @@ class TreeEnds(LabelledGroups):
 
     @property
     def group_sizes(self) -> IntArray:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         return self.counts
 
     @property
@@ -82,7 +82,7 @@ class CutTree(Outcome):
     ends: IntArray
 
     def recoding(self, unchanged: Sequence[str] = ()) -> ByCuts:
-        """The tree, and the labels at its ends."""
+        """Return the tree, and the labels at its ends."""
         quasi = self.release.problem.quasi
         labels = (
             pa.array(written.texts, type=pa.string()).take(pa.array(written.codes))
@@ -96,7 +96,7 @@ class CutTree(Outcome):
 
 @dataclass(frozen=True)
 class _Box:
-    """A part that is not yet cut: where it is in the tree, and what has led there."""
+    """A part that is not cut yet: its place in the tree, and the conditions that lead to it."""
 
     node: int = 0
     depth: int = 0
@@ -132,10 +132,9 @@ def cut_in_engine(
 
 
 def cells_to_cut(table: Table, criteria: Sequence[Criterion]) -> int:
-    """How many cells must be held to cut a table, which are not more than all that it has.
+    """Return how many cells must fit in memory to cut a table: at most all that it has.
 
-    Each column is held alone, its values and how sensitive ones spread over them; people are
-    counted only where all is held.
+    Each column is counted alone, with the sensitive values; counting people needs everything.
     """
     quasi = table.schema.by_role(Role.QUASI)
     sensitive = list(
@@ -156,7 +155,7 @@ def cells_to_cut(table: Table, criteria: Sequence[Criterion]) -> int:
 
 @contextmanager
 def _with_leaves(engine: Engine, table: exp.Table, problem: Problem) -> Iterator[exp.Subquery]:
-    """The table with the place of each value among the leaves of its column."""
+    """Open the table with the leaf number of each value of a column."""
     rows = exp.select("sf_source.*").from_(exp.alias_(table.copy(), "sf_source", table=True))
     with ExitStack() as lent:
         for position, column in enumerate(problem.quasi):
@@ -179,7 +178,7 @@ def _with_leaves(engine: Engine, table: exp.Table, problem: Problem) -> Iterator
 
 @dataclass
 class _Search:
-    """The tree as far as it is known, and the groups at its ends."""
+    """The tree of cuts so far, and the groups at its ends."""
 
     engine: Engine
     rows: exp.Subquery
@@ -223,7 +222,7 @@ class _Search:
         return []
 
     def _global(self, box: _Box, nodes: IntArray) -> IntArray:
-        """Nodes of a part as nodes of the whole: its root is the part's, others are new."""
+        """Number the nodes of a part in the whole tree, where its root has a number already."""
         return np.where(nodes == 0, box.node, nodes + self._nodes - 1)
 
     def _cut(self, box: _Box, watch: SearchProgress) -> list[_Box]:
@@ -254,7 +253,7 @@ class _Search:
         ]
 
     def _subproblem(self, positions: Sequence[int], box: _Box) -> Problem:
-        """The problem of some columns of a part alone, or a refusal where it does not fit."""
+        """Pose the problem of some columns of a part alone; raise if it does not fit in memory."""
         quasi = tuple(self.problem.quasi[position] for position in positions)
         values = [self.counted.axis(column.original.name) for column in self.sensitive]
         columns: list[str | Axis] = [*(column.name for column in quasi), *values]
@@ -288,7 +287,7 @@ class _Search:
         self.finished += int(sizes.sum())
 
     def outcome(self, weights: Mapping[str, float] | None) -> CutTree:
-        """The release that the tree makes."""
+        """Return the release that the tree makes."""
         members = [
             Members(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
             for pieces in zip(*self._members, strict=True)
@@ -311,6 +310,6 @@ class _Search:
 
 
 def _table(cuts: Sequence[Sequence[IntArray]]) -> pa.Table:
-    """The cuts of a depth as engines read them."""
+    """Return the cuts of a depth as engines read them."""
     columns = (np.concatenate(pieces).astype(np.int64) for pieces in zip(*cuts, strict=True))
     return pa.table(dict(zip(_FIELDS, columns, strict=True)))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What labels of one column cover: leaves of the hierarchy, rows of the original, steps up.
+    """The leaves, original rows and levels that labels of one column cover.
 
     They may be the labels of a whole level, or one label for each class of a partition.
     """
@@ -118,7 +118,7 @@ class Quasi:
         return len(self.taxonomy.leaves) if self.united is None else int(self.united.values.sum())
 
     def locate(self, table: Frequencies) -> NDArray[np.int32]:
-        """The leaf of each combination of a table."""
+        """Return the leaf of each combination of a table."""
         index = table.columns.index(self.name)
         codes = table.codes[index]
         present = np.unique(codes)
@@ -127,7 +127,7 @@ class Quasi:
         return located
 
     def released(self, level: int) -> ColumnMap:
-        """The map of the values that occur to the labels of a level."""
+        """Return the map from the values that occur to the labels of a level."""
         import pyarrow as pa
 
         codes = self.taxonomy.codes[self.leaves, level]
@@ -137,7 +137,7 @@ class Quasi:
         return ColumnMap(self.name, values, labels.take(pa.array(codes)), pa.array(codes), united)
 
     def held(self, level: int) -> ColumnMap:
-        """The map of values to the leaf that stands for all with their label of a level."""
+        """Return the map from values to the leaf that represents their label at a level."""
         import pyarrow as pa
 
         labels = self.taxonomy.codes[self.leaves, level]
@@ -169,7 +169,7 @@ class Order:
     declared_ranks: Mapping[Scalar, int] = field(default_factory=dict)
 
     def ranks(self, values: Sequence[Leaf | float]) -> IntArray:
-        """The rank of each of some different values, given by size or alphabet."""
+        """Return the rank of each of some different values, given by size or alphabet."""
         behind = len(self.declared_ranks)
         sort_keys = [self._sort_key(value, behind) for value in values]
         ranks = np.empty(len(values), dtype=np.int64)
@@ -186,7 +186,7 @@ class Order:
 
 
 def order_of(column: Column) -> Order:
-    """The order of a column: of its listed values, of its tree's leaves, else its kind's own."""
+    """Name the order of a column: of declared values, of the tree's leaves, or of its kind."""
     if isinstance(column.domain, Values):
         return Order("declared order of values", _numbered(column.domain.values))
     if column.hierarchy is not None and column.hierarchy.listed is not None:
@@ -225,7 +225,7 @@ class RowOwners:
         return len(self.rows)
 
     def most_rows(self, people: int) -> int:
-        """How many rows so many people can have at most."""
+        """Return how many rows so many people can have at most."""
         # The people with most rows: no choice of so many people suppresses more.
         return int(np.sort(self.rows)[::-1][:people].sum())
 
@@ -259,7 +259,7 @@ class SensitiveColumn:
         return cls(original, values, marginal.codes[0][occurs])
 
     def ranks(self, codes: NDArray[np.integer]) -> IntArray:
-        """The rank of each code of the counted table."""
+        """Return the rank of each code of the counted table."""
         by_code = np.zeros(int(self.codes.max()) + 1, dtype=np.int64)
         by_code[self.codes] = np.arange(len(self.codes))
         # A code that does not occur has no rows either, so its rank is never looked at.

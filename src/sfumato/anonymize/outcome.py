@@ -83,7 +83,7 @@ class Outcome(ABC):
 
     @abstractmethod
     def recoding(self, unchanged: Sequence[str] = ()) -> Recoding:
-        """The release as the engine can make it, with further columns as they are."""
+        """Return the recoding for the engine, with further columns unchanged."""
 
 
 def outcome_facts(
@@ -125,7 +125,7 @@ class Generalization(Outcome):
         minimal: Sequence[Levels] | None = None,
         notes: tuple[str, ...] = (),
     ) -> Generalization:
-        """The outcome of a search that chose a node."""
+        """Return the outcome of a search that chose a node."""
         names = [column.name for column in node.problem.quasi]
 
         def by_name(levels: Levels) -> dict[str, int]:

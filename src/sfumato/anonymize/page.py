@@ -78,7 +78,7 @@ def anonymized_parts(
     files: Mapping[str, str],
     beside: Sequence[ColumnComparison],
 ) -> ReportParts:
-    """The parts of the page of an anonymized table, for its holder or for receivers."""
+    """Return the parts of the page of an anonymized table, for its holder or for receivers."""
     facts, holder = release.guarantee.parameters, release.holder
     name, promises = facts.get("table"), facts.get("promises")
     title = "Release report" if holder is None else "Release report for the holder"
@@ -103,7 +103,7 @@ def anonymized_parts(
 
 
 def _released(release: Release, sample: Mapping[str, pa.Table]) -> list[Block]:
-    """What was released, how each column changed, and the first rows."""
+    """Show the released table, the change of each column, and the first rows."""
     facts, holder = release.guarantee.parameters, release.holder
     described = {"name": facts.get("table"), "rows": facts.get("released")}
     blocks = about_release(release.provenance, described)
@@ -134,7 +134,7 @@ def _released(release: Release, sample: Mapping[str, pa.Table]) -> list[Block]:
 
 
 def _guarantee(guarantee: Guarantee) -> list[Block]:
-    """The promises in plain words, and the criteria by name."""
+    """Return the promises in plain words, and the criteria by name."""
     facts = guarantee.parameters
     criteria = facts.get("criteria") or ()
     blocks: list[Block] = [Listing(facts["promises"])] if facts.get("promises") else []
@@ -152,7 +152,7 @@ def _guarantee(guarantee: Guarantee) -> list[Block]:
 
 
 def _limits(facts: Mapping[str, Any], holder: Mapping[str, Any] | None) -> list[Block]:
-    """What is not protected; the holder also sees warnings about people who are exposed."""
+    """Show what is not protected; the holder also sees warnings about exposed people."""
     blocks: list[Block] = [Listing([*facts.get("limits", ()), _SEVERAL_RELEASES])]
     if facts.get("unprotected"):
         names = ", ".join(facts["unprotected"])
@@ -163,7 +163,7 @@ def _limits(facts: Mapping[str, Any], holder: Mapping[str, Any] | None) -> list[
 
 
 def _utility(release: Release, beside: Sequence[ColumnComparison]) -> list[Block]:
-    """How to use the release; the holder also sees what was lost."""
+    """Show how to use the release; the holder also sees what was lost."""
     holder = release.holder
     blocks: list[Block] = [Paragraph(_USE)]
     if holder is None:
@@ -194,7 +194,7 @@ def _utility(release: Release, beside: Sequence[ColumnComparison]) -> list[Block
 
 
 def _risk(facts: Mapping[str, Any], before: Mapping[str, float] | None) -> list[Block]:
-    """The chance of finding the row of a person; the holder also sees that in the original."""
+    """Show the chance of finding the row of a person; for the holder also in the original."""
     if "risk" not in facts:
         return []
     after, counted = facts["risk"], facts.get("counted", "rows")
@@ -217,7 +217,7 @@ def _risk(facts: Mapping[str, Any], before: Mapping[str, float] | None) -> list[
 
 
 def _costs(error: Mapping[str, Any]) -> list[Block]:
-    """The loss of each column, and every cost, before and after where both are known."""
+    """Return the loss of each column, and every cost, before and after where both are known."""
     before, losses = error.get("before", {}), error.get("ncp")
     blocks: list[Block] = []
     if "classes" in before:

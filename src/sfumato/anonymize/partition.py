@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A sensitive column over the points: which point has how many rows of which value.
+    """A sensitive column over the points: the rows of each value at each point.
 
-    Where people are counted, each line is one person's.
+    If people are counted, each line is one person.
     """
 
     original: Original
@@ -73,7 +73,7 @@ class DataPoints:
 
     @classmethod
     def of(cls, problem: Problem) -> DataPoints:
-        """The points of a problem; the views hold them in the same order."""
+        """Return the points of a problem; the views hold them in the same order."""
         first = problem.views[0]
         # A population adds combinations that no row of the table has.
         rows = np.flatnonzero(first.base.counts)
@@ -93,6 +93,7 @@ class DataPoints:
                 rows = table.rows[table.starts]
                 counts = np.add.reduceat(table.counts, table.starts)
                 visits = None if persons is None else Visits(owners, persons)
+        # If every combination has rows, the codes need no copy.
         complete = len(rows) == len(first.base.rows)
         leaves = (codes[0] if complete else codes[0][rows] for codes in first.codes)
         return cls(tuple(leaves), counts, tuple(spreads), visits)
@@ -101,7 +102,7 @@ class DataPoints:
         return len(self.counts)
 
     def classes(self, owners: NDArray[np.integer], count: int) -> Classes:
-        """Unite points into classes 0 .. count - 1, none empty; owner -1 leaves a point out."""
+        """Group points into classes 0 .. count - 1, none empty; owner -1 leaves a point out."""
         inside = owners >= 0
         sizes = np.bincount(owners[inside], self.counts[inside], count).astype(np.int64)
         cells = {
@@ -116,7 +117,7 @@ class DataPoints:
         return Classes(sizes, cells, crowds=crowds)
 
     def lost(self, points: BoolArray) -> int:
-        """How many rows, or people where they are counted, have these points."""
+        """Count the rows, or the people if they are counted, at these points."""
         if self.visits is None:
             return int(self.counts[points].sum())
         return len(np.unique(self.visits.persons[points[self.visits.points]]))
@@ -129,9 +130,9 @@ def cells_of(
     original: Original,
     persons: NDArray[np.integer] | None = None,
 ) -> SensitiveCounts:
-    """Cells of classes from counts by owner and value; owner -1 leaves a count out.
+    """Return the cells of classes from counts by owner and value; owner -1 leaves a count out.
 
-    Where persons are given, each counts once for each value in each class.
+    With persons, each counts once for each value in each class.
     """
     inside = np.flatnonzero(owners >= 0)
     owners, values, counts = owners[inside], values[inside], counts[inside]
@@ -149,7 +150,7 @@ def cells_of(
 
 
 def crowds_of(owners: NDArray[np.integer], persons: NDArray[np.integer], count: int) -> IntArray:
-    """How many different people each of the classes 0 .. count - 1 has; owner -1 is none."""
+    """Count the different people of each class 0 .. count - 1; owner -1 leaves a row out."""
     inside = np.flatnonzero(owners >= 0)
     owners, persons = owners[inside], persons[inside]
     sizes = [count, int(persons.max(initial=0)) + 1]
@@ -160,7 +161,7 @@ def crowds_of(owners: NDArray[np.integer], persons: NDArray[np.integer], count: 
 
 
 def failing(criteria: Sequence[Criterion], classes: Classes) -> BoolArray:
-    """Which classes fail any of these criteria."""
+    """Return which classes fail any of these criteria."""
     fails = np.zeros(len(classes), dtype=bool)
     for criterion in criteria:
         fails |= ~criterion.holds(classes)
@@ -168,7 +169,7 @@ def failing(criteria: Sequence[Criterion], classes: Classes) -> BoolArray:
 
 
 def refuse_population(problem: Problem, algorithm: str) -> None:
-    """Refuse criteria of a population: whom a label of one class fits is not a matter of levels."""
+    """Refuse criteria that compare with a population: levels do not tell whom a class fits."""
     for criterion in problem.criteria:
         if criterion.compares_population:
             raise ParameterError(
@@ -180,7 +181,7 @@ def refuse_population(problem: Problem, algorithm: str) -> None:
 
 
 def only_crowds(problem: Problem, algorithm: str) -> int:
-    """The k of a problem that asks for k-anonymity alone; any other is refused."""
+    """Return k if k-anonymity is the only criterion; raise otherwise."""
     for criterion in problem.criteria:
         if not criterion.absorbing or criterion.column or criterion.compares_population:
             raise ParameterError(
@@ -193,9 +194,9 @@ def only_crowds(problem: Problem, algorithm: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Which rows go to which group: some rows of a point each time, every row once.
+    """The assignment of rows to groups: shares of the rows of each point.
 
-    Groups are numbered from 0 and none is empty; a row that is in no share is suppressed.
+    Groups are numbered from 0 and none is empty. A row in no share is suppressed.
     """
 
     points: DataPoints
@@ -205,7 +206,7 @@ class Shares:
 
     @classmethod
     def of_rows(cls, points: DataPoints, group: IntArray) -> Shares:
-        """The shares of single rows, numbered point by point, whose groups are given."""
+        """Return shares from the group of each row; rows are numbered point by point."""
         point = np.repeat(np.arange(len(points)), points.counts)
         unit_counts = np.ones(len(point), dtype=np.int64)
         merged = group_rows([point, group], [len(points), int(group.max()) + 1], unit_counts)
@@ -228,7 +229,7 @@ class Shares:
         return np.bincount(self.group, self.rows, self.count).astype(np.int64)
 
     def write(self, problem: Problem, style: Style) -> tuple[Written, ...]:
-        """The labels of the groups, column by column."""
+        """Return the labels of the groups, column by column."""
         order = np.argsort(self.group, kind="stable")
         group = self.group[order].astype(np.int64)
         members = [
@@ -239,7 +240,7 @@ class Shares:
 
 
 class Members(NamedTuple):
-    """Which leaves of a column which group has, group after group; a pair may be there twice."""
+    """The leaves of a column in each group, sorted by group; pairs may repeat."""
 
     group: IntArray
     leaves: IntArray
@@ -248,7 +249,7 @@ class Members(NamedTuple):
 def write_members(
     problem: Problem, members: Sequence[Members], count: int, style: Style
 ) -> tuple[Written, ...]:
-    """The labels of groups, column by column, from the leaves that they have."""
+    """Return the labels of groups, column by column, from the leaves that they have."""
     written = []
     for column, (group, mine) in zip(problem.quasi, members, strict=True):
         starts = np.searchsorted(group, np.arange(count))
@@ -267,10 +268,10 @@ def write_members(
 def _distinguish_equal_labels(
     problem: Problem, members: Sequence[Members], written: list[Written]
 ) -> tuple[Written, ...]:
-    """Write sets of values where groups would else read the same.
+    """Write sets of values for groups that would otherwise have equal labels.
 
-    Groups that a cut told apart stay apart in the release: their ancestors may be the same, the
-    sets of their values are not.
+    Groups that a cut separated stay separate in the release: their ancestors may be equal, their
+    sets of values are not.
     """
     combination, _ = _combinations(written)
     alike = np.bincount(combination)[combination] > 1
@@ -289,7 +290,7 @@ def _distinguish_equal_labels(
 
 
 def _combinations(written: Sequence[Written]) -> tuple[IntArray, int]:
-    """The number of each group's combination of labels, and how many there are."""
+    """Return the number of each group's combination of labels, and how many there are."""
     key, _ = keys([column.codes for column in written], [len(column.texts) for column in written])
     present, combination = np.unique(key, return_inverse=True)
     return combination, len(present)
@@ -357,7 +358,7 @@ class GroupedRelease(LabelledGroups):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Partition(Outcome):
-    """A release in which each group of rows wears labels of its own."""
+    """A release in which each group of rows has its own labels."""
 
     release: GroupedRelease
 
@@ -373,14 +374,14 @@ class Partition(Outcome):
         factor: float | None = None,
         checked: int | None = None,
     ) -> Partition:
-        """The outcome of a search that grouped the rows."""
+        """Return the outcome of a search that grouped the rows."""
         release = GroupedRelease(problem, shares, shares.write(problem, style))
         figures = outcome_facts(algorithm, release, weights)
         return cls(**figures, release=release, factor=factor, checked=checked)
 
     @property
     def starred(self) -> int:
-        """How many cells of released rows wear the root."""
+        """The number of released cells that have the root as label."""
         sizes, quasi = self.release.shares.sizes, self.release.problem.quasi
         return sum(
             int(sizes[labels.covers.level == column.taxonomy.height].sum())
@@ -388,7 +389,7 @@ class Partition(Outcome):
         )
 
     def recoding(self, unchanged: Sequence[str] = ()) -> Recoding:
-        """Shares of each combination of values, and the labels they are released under."""
+        """Return the shares of each combination of values, with their labels."""
         import pyarrow as pa
 
         shares, quasi = self.release.shares, self.release.problem.quasi
@@ -406,7 +407,7 @@ class Partition(Outcome):
 
 
 def released_classes(node: Node, leaves: Sequence[NDArray[np.integer]]) -> IntArray:
-    """The number of the released class that each combination of leaves is in, -1 if suppressed."""
+    """Return the released class of each combination of leaves; -1 for suppressed ones."""
     columns = list(zip(node.problem.quasi, node.levels, leaves, strict=True))
     codes = [column.taxonomy.codes[mine, level] for column, level, mine in columns]
     sizes = [len(column.taxonomy.labels[level]) for column, level, _ in columns]
@@ -442,12 +443,13 @@ class Intervals(Partition):
         optimal: bool,
         bound: float,
     ) -> Intervals:
-        """The outcome of a search that cut the columns; `owners` has the class of each point."""
+        """Return the outcome of a search that cut columns; `owners` has the class of each point."""
         written = tuple(_labels(*pair) for pair in zip(problem.quasi, interval, strict=True))
         numbers = np.where(fails, -1, np.cumsum(~fails) - 1)
         # Classes that fail have no number: their points are in no share, and so suppressed.
         released = np.flatnonzero(numbers[owners] >= 0)
         shares = Shares(points, released, points.counts[released], numbers[owners[released]])
+        # Any point of a class shows its intervals.
         member = np.zeros(len(fails), dtype=np.int64)
         member[owners] = np.arange(len(owners))
         class_intervals = [
@@ -473,7 +475,7 @@ class Intervals(Partition):
         )
 
     def recoding(self, unchanged: Sequence[str] = ()) -> ByColumn:
-        """Value maps for every quasi-identifier, and the suppressed combinations of labels."""
+        """Return value maps for every quasi-identifier, and the suppressed combinations."""
         import pyarrow as pa
 
         maps = []
@@ -491,9 +493,9 @@ class Intervals(Partition):
 
 
 def _labels(column: Quasi, interval: IntArray) -> Written:
-    """A label for each interval, over the leaves that occur in it.
+    """Write a label for each interval, over the leaves that occur in it.
 
-    Categories wear their ancestor where it covers nothing else that occurs, else their set.
+    Categories have their ancestor if it covers no other leaf that occurs, else their set.
     """
     leaves = np.flatnonzero(column.rows)
     owners = interval[leaves]

@@ -105,10 +105,10 @@ class Moments(NamedTuple):
 
 
 def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
-    """The true moments of the noise on a value at a bound, or in the middle between the bounds.
+    """Return the true mean and deviation of the noise on a value at a bound, or in the middle.
 
     At a bound the shift is inward and largest, the deviation smallest. *Error*: below a thousandth,
-    by summing the probabilities of all steps, of coarser ones where there are too many.
+    by summing the probabilities of all steps, or of coarser steps if there are too many.
     """
     grid, step = _grid(column)
     scale = float(positive(stddev, "stddev") / step)
@@ -124,7 +124,7 @@ def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
 
 
 class Strays(NamedTuple):
-    """How many rows have a value that goes to a point of the grid before any noise."""
+    """Counts of rows whose value the grid moves before any noise."""
 
     outside: int
     between: int
@@ -162,7 +162,7 @@ def _reflected(points: IntArray, last: int) -> IntArray:
 
 
 def _grid(column: Column) -> tuple[Grid, Fraction]:
-    """The declared grid of a column and its step."""
+    """Return the declared grid of a column and its step."""
     grid = column.domain.stepped() if isinstance(column.domain, Bounds) else None
     if grid is None or grid.grid_step is None:
         line = "step = 0.5" if isinstance(column.domain, Bounds) else "bounds = [0, 100000]"
@@ -175,7 +175,7 @@ def _grid(column: Column) -> tuple[Grid, Fraction]:
 
 
 def _points(axis: Axis, grid: Grid, step: Fraction) -> IntArray:
-    """The nearest point of the grid for every value of an axis, the upper of two; NULL behind."""
+    """Return the nearest point of the grid for every value, the upper of two; NULL comes last."""
     low, last = _fraction(grid.bounds.low), grid.points - 1
     points = []
     for value in axis.decode(np.arange(axis.size)).to_pylist():
@@ -218,7 +218,7 @@ class PerturbativeMethod(NamedTuple):
 def _anatomy(
     table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
-    """Two tables: rows with their group, and how often each group has which value."""
+    """Release two tables: rows with their group, and the counts of values in each group."""
     asked = _one_diversity(criteria, options.sensitive)
     _require_rows_as_units(table, "anatomy", asked)
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
@@ -264,7 +264,7 @@ def _anatomy(
 
 
 def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) -> FolkDiversity:
-    """The one thing that anatomy can promise; buckets without repetition give all three kinds."""
+    """Return the only criterion of anatomy; groups without repetition satisfy all three kinds."""
     kinds = (DistinctDiversity, EntropyDiversity, FolkDiversity)
     asked = [
         criterion
@@ -292,7 +292,7 @@ def _require_rows_as_units(table: Table, algorithm: str, *criteria: Criterion) -
 def _permute(
     table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
-    """Quasi-identifiers as they are, sensitive values shuffled inside groups."""
+    """Release quasi-identifiers unchanged, and sensitive values shuffled inside groups."""
     _require_rows_as_units(table, "permute", *criteria)
     sensitive = [column.name for column in _sensitive(table, criteria, options.sensitive)]
     problem, counted = pose(table, criteria, suppress=0, further=sensitive, rolls_up=False)
@@ -338,7 +338,7 @@ def _permute(
 def _perturb(
     table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
-    """Sensitive numbers moved by noise, everything else as it is."""
+    """Release sensitive numbers with noise, and everything else unchanged."""
     named = options.sensitive
     if criteria:
         raise ParameterError(
@@ -401,9 +401,9 @@ def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> 
 
 
 def _spread(column: Column) -> str:
-    """The standard deviation of the noise: a share of the declared range, in days for dates.
+    """Return the standard deviation of the noise: a share of the declared range, in days for dates.
 
-    It is at least the step: less would leave most values as they are.
+    It is at least the step, because less would leave most values unchanged.
     """
     if not isinstance(column.domain, Bounds):
         return "1"  # refused with what to declare, where the noise is made
@@ -440,7 +440,7 @@ def _strayed(counted: Frequencies, column: Column) -> str | None:
 
 
 def _sensitive(table: Table, criteria: Sequence[Criterion], named: tuple[str, ...]) -> list[Column]:
-    """The columns to rearrange: those named, else those asked about, else all sensitive ones."""
+    """Return the columns to rearrange: named ones, else those of criteria, else all sensitive."""
     asked = dict.fromkeys(
         criterion.column for criterion in criteria if criterion.column is not None
     )

@@ -103,7 +103,7 @@ _PYTHON_ONLY = {"weights"}
 
 
 def _named(name: str) -> str:
-    """An option in a sentence; what the command does not take stands there as it is."""
+    """Write an option in a sentence; parameters that no door has are left unchanged."""
     return name if name in _PYTHON_ONLY else option(name)
 
 
@@ -130,10 +130,10 @@ def anonymize(
     """Decide on a release of a table that satisfies the criteria.
 
     `sensitive` names the columns that anatomy, permute and perturb rearrange, by default those of
-    the criteria or all that are declared sensitive. With `refine`, rows that a full-domain search
-    suppressed are searched again; with `advice`, the holder learns what would have cost less. An
-    algorithm refuses the options that it would ignore. A search that runs out of `limit_seconds`,
-    or is interrupted, ends with the best it has found. `by` is who says to have made it.
+    the criteria or all that are declared sensitive. `refine` searches rows again that a full-domain
+    search suppressed. `advice` lists for the holder what would have cost less. Options that an
+    algorithm does not have are refused. A search that reaches `limit_seconds`, or is interrupted,
+    ends with the best release so far. `by` is the maker of the release.
     """
     limit = seconds_of(limit_seconds)
     options = {
@@ -180,7 +180,7 @@ def _posed(
     suppress: Number,
     population: Table | None,
 ) -> tuple[Problem, Frequencies]:
-    """The problem as an algorithm needs it, where not all combinations fit in memory."""
+    """Pose the problem in the form that an algorithm needs if combinations do not fit in memory."""
     cuts = algorithm == MONDRIAN
     able = SEARCHES[algorithm].rolls_up or cuts
     with (
@@ -228,7 +228,7 @@ def _perturbed(
 
 @contextmanager
 def _naming_others(algorithm: str, table: Table, criteria: Sequence[Criterion]) -> Iterator[None]:
-    """Say what an algorithm must hold that does not fit, and which ones can do with less."""
+    """Name in the error what an algorithm must keep in memory, and algorithms that need less."""
     try:
         yield
     except TooManyCombinationsError as error:
@@ -247,7 +247,7 @@ def _advised(
     watch: SearchProgress,
     options: Mapping[str, object],
 ) -> Anonymized:
-    """The same with what else would have cost less, where there is time to look for it."""
+    """Add advice about cheaper options, if there is time to search for it."""
     if outcome.ended is not None:
         return decided
     if too_large(problem) or isinstance(outcome, CutTree):
@@ -267,7 +267,7 @@ def _require_known(suppressed: object) -> None:
 
 
 def seconds_of(limit: Number | None) -> float | None:
-    """A time limit that a clock can keep, and JSON can hold."""
+    """Check a time limit, and return it in seconds."""
     if limit is None:
         return None
     seconds = not_negative(limit, "limit_seconds")
@@ -341,12 +341,12 @@ def _generalized(
 
 
 def _watched(table: Table) -> dict[str, Kind]:
-    """The columns of which everyone in a class may share a value."""
+    """Return the sensitive columns in which everyone of a class may share a value."""
     return {column.name: column.kind for column in table.schema.by_role(Role.SENSITIVE)}
 
 
 def _classes(decided: Anonymized, counted: Frequencies) -> ReleasedClasses | None:
-    """The classes of a release of which all combinations were counted, unless rows are dealt."""
+    """Return the classes of a release if all combinations were counted and rows are not dealt."""
     recoding = decided.spelled_recoding()
     if isinstance(recoding, ByCuts) or not recoding.by_value:
         return None
@@ -356,7 +356,7 @@ def _classes(decided: Anonymized, counted: Frequencies) -> ReleasedClasses | Non
 def _risk(
     table: Table, counted: Frequencies, quasi: Sequence[str], sizes: SizeCounts, *, rolled_up: bool
 ) -> dict[str, float]:
-    """How likely a right guess is in the table as it was."""
+    """Return the risk of re-identification in the original table."""
     person = person_of(table.schema)
     if not rolled_up:
         return risk_before(counted, quasi, person)
@@ -367,7 +367,7 @@ def _risk(
 
 
 def _k(criteria: Sequence[Criterion]) -> int:
-    """How many rows or people each is among, 1 where that is not asked."""
+    """Return the k of the criteria; 1 without one."""
     return max(
         (criterion.k for criterion in criteria if isinstance(criterion, KAnonymity | KMap)),
         default=1,
@@ -375,7 +375,7 @@ def _k(criteria: Sequence[Criterion]) -> int:
 
 
 def _distribution(counted: Frequencies, column: str, person: str | None) -> list[list[Any]]:
-    """How often each value of a sensitive column occurs: what classes were compared with."""
+    """Count the values of a sensitive column, with which classes were compared."""
     marginal = counted.marginal([column]) if person is None else counted.people([column], person)
     values = marginal.axes[0].decode(marginal.codes[0]).to_pylist()
     spelled = [value.isoformat() if isinstance(value, date) else value for value in values]
@@ -413,7 +413,7 @@ CostName = Literal[
 def criteria_of(
     schema: Schema, numbers: CriteriaRequest, columns: Sequence[str], algorithm: str
 ) -> tuple[list[Criterion], Sequence[str]]:
-    """The criteria of the numbers given, and the columns that the algorithm is to rearrange."""
+    """Return criteria from numbers, and the columns that the algorithm rearranges."""
     if algorithm == "anatomy" and numbers.l is not None and numbers.diversity is None:
         numbers = replace(numbers, diversity="folk")
     criteria = numbers.criteria(schema, columns)
@@ -442,7 +442,7 @@ def decide(
     publish_findings: bool = False,
     **options: Any,
 ) -> Anonymized:
-    """Decide on a release by criteria and numbers together, and attack it where that is asked."""
+    """Decide on a release by criteria and numbers together, and attack it if required."""
     required = read_requirements(require)
     check_fitting(required, table.schema)
     publish = arguments.flag(publish_findings, "publish_findings")

@@ -75,13 +75,13 @@ class Problem:
         person: str | None = None,
         floor: Floor | None = None,
     ) -> Problem:
-        """Set the problem up from counts over quasi-identifiers and sensitive columns.
+        """Build the problem from counts over quasi-identifiers and sensitive columns.
 
-        `taxonomies` hold the hierarchy of every quasi-identifier, grown over all values of table
-        and population, and of sensitive columns that are compared along one; `orders` the order of
+        `taxonomies` has the hierarchy of every quasi-identifier over all values of table and
+        population, and of sensitive columns that are compared along one; `orders` the order of
         sensitive columns. The limit is the share of rows that may be suppressed, an exact decimal.
-        Where a column names the `person` of each row, it was counted too, and people are counted.
-        Where there is a `floor`, a value stands for all that have its label there.
+        With a `person` column, which was counted too, people are counted. With a `floor`, a value
+        represents all that have its label there.
         """
         _check(frequencies, taxonomies, quasi, criteria, population)
         limit = probability(suppression_limit, "suppress")
@@ -110,7 +110,7 @@ class Problem:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """How many levels each quasi-identifier has."""
+        """The number of levels of each quasi-identifier."""
         return tuple(column.taxonomy.height + 1 for column in self.quasi)
 
     @cached_property
@@ -171,7 +171,7 @@ class Problem:
         )
 
     def asked(self) -> str:
-        """The criteria in words, and whether people were counted."""
+        """Return the criteria in words, with "people" if people are counted."""
         asked = " and ".join(self.worded)
         if self.people is None:
             return asked
@@ -183,7 +183,7 @@ class Problem:
         return f"{asked}, counting people ({self.people.column}){once}"
 
     def counted(self, number: int) -> str:
-        """So many of all rows, or of all people, in words."""
+        """Write a number of rows, or of people."""
         if self.people is None:
             return f"{number:,} of {self.rows:,} rows"
         return f"{number:,} of {self.people.count:,} people"
@@ -244,7 +244,7 @@ def _check(
 
 
 def no_criterion() -> ParameterError:
-    """The error where nothing was asked to be promised."""
+    """Return the error for a request without any criterion."""
     return ParameterError(
         "parameter_missing",
         f"No criterion was asked for. Ask for one, such as {option('k', 5)}.",
@@ -272,12 +272,12 @@ def pose(
     to_roots: bool = False,
     shared: Sequence[exp.Expr] = (),
 ) -> tuple[Problem, Frequencies]:
-    """Set the problem up, and give the counts of quasi-identifiers, sensitive and further columns.
+    """Pose the problem, and return the counts of quasi-identifiers, sensitive and other columns.
 
-    Where the unit is a person, their column is counted too: how many people a class has is known
-    only from who they are. The population is counted by the quasi-identifiers alone. Where all that
-    is too much for memory, it is counted at the finest levels that fit, or `to_roots`, or refused.
-    What rows of a combination have in common of the `shared` is told where all were counted.
+    If the privacy unit is a person, that column is counted too, because the people of a class are
+    known only by identity. The population is counted by quasi-identifiers alone. If all that does
+    not fit in memory, it is counted at the finest levels that fit, or `to_roots`, or refused. For
+    the `shared` columns, combinations have the value that all their rows share.
     """
     quasi = [column.name for column in table.schema.by_role(Role.QUASI)]
     sensitive = list(dict.fromkeys(c.column for c in criteria if c.column is not None))
@@ -324,13 +324,13 @@ def pose(
 def counted_whole(
     table: Table, names: Sequence[str], shared: Sequence[exp.Expr] = ()
 ) -> Frequencies:
-    """All combinations of some columns, or a refusal where they do not fit in memory."""
+    """Count all combinations of some columns; raise if they do not fit in memory."""
     most = most_combinations(len(names))
     return count(table.engine, table.engine.table, names, most=most, shared=shared)
 
 
 def person_of(schema: Schema) -> str | None:
-    """The column that names the person of each row, where the unit is a person."""
+    """Return the column of the person, if the privacy unit is a person."""
     return schema.unit.column
 
 
@@ -366,7 +366,7 @@ def _require_rows(table: Frequencies, person: str | None, criteria: Sequence[Cri
 
 
 def _grown(column: Column, tables: Sequence[Frequencies]) -> Taxonomy:
-    """The hierarchy of a column over all values declared or met; its errors name the column."""
+    """Return the hierarchy of a column over all its values; errors name the column."""
     axes = [counts.axis(column.name) for counts in tables if column.name in counts.columns]
     values = [value for axis in axes for value in axis.decode(np.arange(axis.size)).to_pylist()]
     try:

@@ -57,12 +57,12 @@ class ReleasedClasses:
     sensitive: tuple[str, ...] = ()
 
     def sizes(self) -> Counts:
-        """How many rows each class has."""
+        """Return how many rows each class has."""
         sizes: Counts = self.table[_ROWS].to_numpy()
         return sizes
 
     def labels(self, name: str) -> dict[str | None, int]:
-        """The labels of a column, with the rows that wear them."""
+        """Return the labels of a column, with the rows of each."""
         key = _label(self.labelled.index(name))
         worn = self.table.group_by(key, use_threads=False).aggregate([(_ROWS, "sum")])
         return dict(zip(worn[key].to_pylist(), worn[f"{_ROWS}_sum"].to_pylist(), strict=True))
@@ -96,9 +96,9 @@ NO_CLASSES = ReleasedClasses(
 
 
 def numbers_of_values(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
-    """A number for each value of some columns: the same for equal ones, a hash that none foresees.
+    """Return a keyed hash of the values of some columns, equal for equal values.
 
-    Zeros of either sign are equal, missing values too.
+    Zeros of either sign are equal, and so are missing values.
     """
     # A fresh salt: nobody can prepare values whose hashes collide and so look shared.
     salt = token_hex(16)
@@ -117,11 +117,11 @@ def regroup(
     labelled: Sequence[str],
     sensitive: Sequence[str],
 ) -> ReleasedClasses:
-    """Unite combinations that are held into the classes of what a recoding releases.
+    """Group counted combinations into the classes of a recoding's release.
 
-    Rows alike in its columns must be released alike. The last columns of what was counted tell what
-    all rows of a combination share of the sensitive ones, as `numbers_of_values` numbers them.
-    Blank rows are not looked for.
+    Rows with equal mapped columns must be released alike. The last counted columns have, for
+    sensitive columns, the number of the value that all rows of a combination share
+    (`numbers_of_values`). Blank rows are not looked for.
     """
     released, worn = recoded(counted, recoding)
     labels = [worn[name] for name in labelled]
@@ -144,7 +144,7 @@ def regroup(
 def recoded(
     counted: Frequencies, recoding: ByColumn | ByRow
 ) -> tuple[BoolArray, dict[str, pa.DictionaryArray]]:
-    """Which combinations are released, and the labels that they wear."""
+    """Return which combinations are released, and their labels."""
     maps = recoding.maps
     positions = [_positions(counted, column_map.column, column_map.values) for column_map in maps]
     codes = [
@@ -171,7 +171,7 @@ def recoded(
 
 
 def _positions(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.integer]:
-    """Where counted values of a column stand among those of its map, which has them all."""
+    """Return the index of counted values in the map of their column, which has them all."""
     axis = counted.axis(name)
     met = axis.decode(np.arange(axis.size)).cast(values.type)
     positions: NDArray[np.int32] = pc.index_in(met, value_set=values).to_numpy()
@@ -179,7 +179,7 @@ def _positions(counted: Frequencies, name: str, values: pa.Array) -> NDArray[np.
 
 
 def _worn(labels: pa.Array, positions: NDArray[np.integer]) -> pa.DictionaryArray:
-    """The labels at some places; a missing one is a label like others."""
+    """Return the labels at some indices; a missing label is a label too."""
     return labels.dictionary_encode(null_encoding="encode").take(pa.array(positions))
 
 
@@ -250,7 +250,7 @@ class _Facts:
     def united(
         self, counted: exp.Query, quasi: Sequence[str], labelled: Sequence[str]
     ) -> exp.Select:
-        """Unite what was counted into classes."""
+        """Group counted combinations into classes."""
         rows, bare, *values = map(exp.column, self.names)
         size = _integer(exp.Sum(this=rows))
         blank = exp.and_(*(_empty(name, self.kinds[name]) for name in quasi))
@@ -275,7 +275,7 @@ def _integer(number: exp.Expr) -> exp.Expr:
 
 
 def _unused(names: Iterable[str]) -> str:
-    """A prefix for internal names that no column name begins with."""
+    """Return a prefix for internal names with which no column name begins."""
     prefix = "sf_"
     while any(name.casefold().startswith(prefix) for name in names):
         prefix += "_"
@@ -283,13 +283,13 @@ def _unused(names: Iterable[str]) -> str:
 
 
 def _empty(name: str, kind: Kind) -> exp.Expr:
-    """Whether a cell is missing or holds the root."""
+    """Return whether a cell is missing or holds the root."""
     missing: exp.Expr = column(name).is_(exp.Null())
     return exp.paren(exp.or_(missing, column(name).eq(ROOT)) if kind is Kind.TEXT else missing)
 
 
 def shared_by_all(name: str, exposed: int, classes: int, rows: int) -> str:
-    """The warning about classes that hide nothing."""
+    """Return the warning about classes in which everyone shares a value."""
     return (
         f"In {exposed:,} of {count(classes, 'class', 'classes')} everyone has the same {name} "
         f"({count(rows, 'row')}): whoever knows that a person is there knows it of that person. "

@@ -101,7 +101,7 @@ class DecidedTables(TablesOnDemand):
         return table
 
     def _held(self) -> pa.Table | None:
-        """The table, where it is still in memory."""
+        """Return a table that is in memory; None otherwise."""
         if self._small is not None or self._table is None:
             return self._small
         return self._table()
@@ -117,12 +117,12 @@ class DecidedTables(TablesOnDemand):
             )
 
     def sizes(self) -> dict[str, int]:
-        """How many rows each table has, as was decided."""
+        """Return how many rows each table has, as was decided."""
         further = {name: table.num_rows for name, table in self._decided.further.items()}
         return {self._decided.table_names[0]: self._decided.released, **further}
 
     def first(self, rows: int) -> dict[str, pa.Table]:
-        """The first rows of each table; the engine is asked for no others."""
+        """Return the first rows of each table; the engine is asked for no others."""
         if self._first is None or self._first.num_rows < min(rows, self._decided.released):
             held = self._held()
             self._first = self._decided.rows(limit=rows) if held is None else held.slice(0, rows)
@@ -131,7 +131,7 @@ class DecidedTables(TablesOnDemand):
 
     @contextmanager
     def streamed(self, name: str) -> Iterator[Batches]:
-        """The rows of a table, batch by batch."""
+        """Yield the rows of a table, batch by batch."""
         if name != self._decided.table_names[0]:
             yield self._decided.further[name].to_reader()
             return
@@ -143,7 +143,7 @@ class DecidedTables(TablesOnDemand):
         return distributions(self._decided)
 
     def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:
-        """The rows of a table for their engine to write; None for one that is held here."""
+        """Return the rows of a table for their engine to write; None for one that is held here."""
         return self._decided.by_engine() if name == self._decided.table_names[0] else None
 
 
@@ -153,22 +153,22 @@ _QUASI, _SENSITIVE = "quasi", "sensitive"
 
 @dataclass(frozen=True, kw_only=True)
 class Anonymized:
-    """A release that was decided on and can be made where the data lives.
+    """A decided release, which the engine that has the data can make.
 
-    `recoded` are the columns that the recoding releases, with what they hold there; `unchanged`
-    those that stay as they are. `values` is the table of sensitive values where it is one of its
-    own. `protected` are the columns that a criterion looks at, `notes` what anyone may read.
+    `recoded` are the columns that the recoding releases, with their kinds; `unchanged` the columns
+    that stay. `values` is the separate table of sensitive values of an anatomy. `protected` are the
+    columns of criteria, `notes` are for anyone.
 
-    What tells of rows that are not released stays with the holder: `before` has the costs of the
-    table as it was, `reference` the distribution of each sensitive column that classes were
-    compared with, `remarks` what the search said. `watched` are the sensitive columns of which
-    everyone in a class may share a value; `findings` has that where it was seen before. `risk` is
-    that of the table as it was, `advice` what else would have cost less.
+    For the holder only: `before` has the costs of the original table, `reference` the distribution
+    of each sensitive column that classes were compared with, `remarks` those of the search.
+    `watched` are sensitive columns in which everyone of a class may share a value, and `findings`
+    the warnings about that, if known. `risk` is that of the original, `advice` lists options that
+    would have cost less.
 
-    `words` has what became of columns whose labels do not tell it, `promises` and `limits` what the
-    criteria mean to a person and what they leave open; `by` is who says to have made it. `mark` is
-    the fingerprint of the table before anything was counted, where its engine would not notice that
-    it changes. `classes` are those of the release, where counts tell them, `attacks` what it met.
+    `words` describes columns whose labels do not show what happened to them; `promises` and
+    `limits` explain the criteria; `by` is the maker. `mark` is the fingerprint of the table before
+    counting, if its engine does not notice changes itself. `classes` are those of the release, if
+    counts show them; `attacks` are the findings of attacks.
     """
 
     table: Table
@@ -233,7 +233,7 @@ class Anonymized:
         return self.figures["released"] + starred
 
     def rows(self, *, limit: int | None = None, star: str | None = None) -> pa.Table:
-        """The released rows, all or the first, brought here."""
+        """Return the released rows, all or the first, brought here."""
         with self._query(star=star) as query:
             rows = self.table.engine.run(query if limit is None else query.limit(limit))
         self._check_source()
@@ -243,7 +243,7 @@ class Anonymized:
 
     @contextmanager
     def streamed(self, *, star: str | None = None) -> Iterator[Batches]:
-        """The released rows, batch by batch; a source that changed meanwhile is refused."""
+        """Yield the released rows, batch by batch; a source that changed meanwhile is refused."""
         with self._query(star=star) as query:
             rows = self.table.engine.stream(query)
             passed = rows if self._promised is None else self._promised.watched(rows)
@@ -272,9 +272,9 @@ class Anonymized:
         public_report: Path | None = None,
         overwrite: bool = False,
     ) -> Release:
-        """Make the release as files with side-cars, and pages for people, all or nothing.
+        """Write the release with side-cars and pages, all files or none.
 
-        What is told of it is returned, without its tables, which may not fit in memory.
+        Returns the release without its tables, which may not fit in memory.
         """
         several, in_use = self.values is not None, self.table.files
         output = path if isinstance(path, Output) else Output(path)
@@ -290,18 +290,18 @@ class Anonymized:
         return release
 
     def _sample(self, output: Output) -> dict[str, pa.Table]:
-        """The first rows of each table, as they are written."""
+        """Return the first rows of each table, as they are written to text."""
         rows = self.rows(limit=SAMPLE, star=self._star(output))
         tables = {self.table_names[0]: rows, **self.further}
         return {name: first_rows(table) for name, table in tables.items()}
 
     def _star(self, output: Output) -> str | None:
-        """What text is written as in a suppressed row; in Parquet it is missing like all else."""
+        """Return the text of a suppressed cell; in Parquet it is missing."""
         typed = output.by_engine or ends_in(output.path.name, PARQUET)
         return ROOT if self.values is not None or not typed else None
 
     def _write_tables(self, output: Output, writer: ReleaseWriter) -> None:
-        """Write the tables; into a file what is in the engine comes through here, row by row."""
+        """Write the tables; rows of an engine are streamed into the file."""
         layout, main = self.table.layout, self.table_names[0]
         if output.by_engine and self.values is None:
             with self.by_engine() as engine_rows:
@@ -315,7 +315,7 @@ class Anonymized:
 
     @cached_property
     def measured(self) -> ReleasedClasses:
-        """The classes of the rows that are released; what is not known is counted in the engine."""
+        """The classes of the released rows; counted in the engine if not known yet."""
         if self.classes is not None:
             return self.classes
         quasi = [c.name for c in self.table.schema.by_role(Role.QUASI) if c.name in self.columns]
@@ -338,7 +338,7 @@ class Anonymized:
         return [c for c in quasi if c.name in self.recoded and c.name not in self.words]
 
     def _in_words(self, classes: ReleasedClasses) -> dict[str, str]:
-        """What became of each column; anyone can check it in the release."""
+        """Describe the change of each column, which anyone can check in the release."""
         labelled = {column.name for column in self.labelled}
         descriptions = {}
         for column in self.table.schema.columns:
@@ -358,14 +358,14 @@ class Anonymized:
         }
 
     def _caveat(self, column: Column) -> str:
-        """What to bear in mind about a column that is not generalized."""
+        """Return what to consider about a column that is not generalized."""
         if column.role is Role.QUASI:
             return ", people can be found by it"
         unprotected = ", not protected" if column.name in self.unprotected else ""
         return f"{', sensitive' if column.role is Role.SENSITIVE else ''}{unprotected}"
 
     def _described(self) -> Release:
-        """The release but for its tables."""
+        """Return the release without its tables."""
         classes = self.measured
         if self.suppressed == "star":
             classes.refuse_blank()
@@ -389,7 +389,7 @@ class Anonymized:
         return Release({}, guarantee, self.provenance(), self.error, holder=for_holder)
 
     def _risk_after(self, classes: ReleasedClasses) -> dict[str, Any] | None:
-        """How likely a right guess is who a released row is of; None where that is as before."""
+        """Return the risk of finding a released row; None if it is unchanged."""
         if not self.labelled:
             return None
         if self.table.schema.unit.by_person and self.figures["people"] is not None:
@@ -429,7 +429,7 @@ class Anonymized:
         return {**self.figures["cost"], "ncp": dict(self.lost), "before": dict(self.before)}
 
     def provenance(self) -> Provenance:
-        """Where the release comes from."""
+        """Return the provenance of the release."""
         source = self.mark or mark(self.table)
         return Provenance(
             self.figures["algorithm"], self.parameters, source, made=today(), by=self.by
@@ -442,7 +442,7 @@ class Anonymized:
 
     @property
     def _promised(self) -> Promised | None:
-        """What rows are held to; None where the engine keeps watch itself."""
+        """The check of released rows; None if the engine itself notices changes."""
         if self.mark is None:
             return None
         figures, schema = self.figures, self.table.schema
@@ -456,7 +456,7 @@ class Anonymized:
 
     @contextmanager
     def _query(self, *, star: str | None) -> Iterator[exp.Query]:
-        """The query for the released rows in order, with starred rows among them."""
+        """Yield the query for the released rows in order, with starred rows among them."""
         engine, starred = self.table.engine, self.suppressed == "star"
         names = [exp.column(name, quoted=True) for name in self.columns]
         with ExitStack() as lent:
@@ -475,7 +475,7 @@ class Anonymized:
 
     @property
     def _spellings(self) -> dict[str, Spelling]:
-        """How released columns are written that the schema has a spelling for."""
+        """The spelling of released columns for which the schema has one."""
         columns = self.table.schema.columns
         return {column.name: column.spelling for column in columns if column.spelling is not None}
 
@@ -484,7 +484,7 @@ class Anonymized:
         return labelled(marked(schema, self._spellings), self.table.schema.columns)
 
     def spelled_recoding(self) -> Recoding:
-        """The recoding, with the labels of spelled columns as people write them."""
+        """Return the recoding, with the labels of spelled columns as people write them."""
         labelled = [name for name, kind in self.recoded.items() if kind is Kind.TEXT]
         return relabelled(
             self.recoding,

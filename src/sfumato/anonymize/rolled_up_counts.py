@@ -72,10 +72,10 @@ def roll_up(
     *,
     to_roots: bool = False,
 ) -> RolledUp:
-    """Count tables, the first of which is to be anonymized, at the finest levels that fit.
+    """Count tables, the first to be anonymized, at the finest levels that fit in memory.
 
     `counted` has the columns to count of each table, and `hierarchy` grows that of a column over
-    its values. Who needs the columns by themselves alone takes all others `to_roots`.
+    its values. `to_roots` counts each column alone, with all others at their roots.
     """
     columns = [_HeldColumn.of(tables, name, hierarchy, unites=not to_roots) for name in quasi]
 
@@ -116,7 +116,7 @@ def roll_up(
 def _rolled(
     table: Table, names: Sequence[str], columns: Sequence[_HeldColumn], levels: Levels
 ) -> Iterator[exp.Subquery]:
-    """Some columns of a table, in which one value stands for all with its label."""
+    """Select some columns of a table, in which one value represents all with the same label."""
     engine = table.engine
     rows = exp.Select().from_(exp.alias_(engine.table.copy(), "sf_source", table=True), copy=False)
     held = {column.name: (column, level) for column, level in zip(columns, levels, strict=True)}
@@ -201,7 +201,7 @@ class _HeldColumn:
         return self.taxonomy.locate(self._values.to_pylist())
 
     def standing_for(self, level: int) -> pa.Table:
-        """The first value that occurs of the label of each value; at the root it is one for all."""
+        """Return for each value the first value that has its label; at the root one for all."""
         values, leaves = self._values, self._leaves
         order = np.argsort(leaves, kind="stable")
         labels = self.taxonomy.codes[leaves[order], level]
@@ -245,7 +245,7 @@ def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]
 
 
 def _too_many_values(column: Column, reason: str, declare: str, value_count: int) -> SourceError:
-    """The refusal of a column of which so many values would have to be held."""
+    """Return the error for a column with too many values to keep in memory."""
     return SourceError(
         "problem_too_large",
         f"Column {quoted(column.name)} is a quasi-identifier with more than {most_values():,} "
@@ -255,9 +255,9 @@ def _too_many_values(column: Column, reason: str, declare: str, value_count: int
 
 
 def _keys(table: Table, column: Column) -> Iterator[tuple[int, Key]]:
-    """The levels of a hierarchy by rule, each with what unites the values of a label there.
+    """Return the levels of a hierarchy by rule, each with the key that unites values of a label.
 
-    A key is a value of the column's kind that has the label itself.
+    A key is a value of the column's kind that itself has the label.
     """
     match column.hierarchy:
         case Widths(widths=widths) if isinstance(widths[0], int):
@@ -273,7 +273,7 @@ def _keys(table: Table, column: Column) -> Iterator[tuple[int, Key]]:
 
 
 def _low_end(value: exp.Expr, width: int) -> exp.Expr:
-    """The least number of the interval that a whole number is in."""
+    """Return the lower end of the interval that a whole number is in."""
     step = exp.convert(width)
     number = exp.cast(value, "BIGINT")
     # Engines disagree on the sign of a remainder: adding the width once makes it positive.
@@ -284,20 +284,20 @@ def _low_end(value: exp.Expr, width: int) -> exp.Expr:
 
 
 def _first_day(value: exp.Expr, step: Step) -> exp.Expr:
-    """The first day of the month or quarter; of the year for whatever is wider."""
+    """Return the first day of the month or quarter; for wider steps that of the year."""
     unit = step.upper() if step in (Step.MONTH, Step.QUARTER) else "YEAR"
     day = exp.DateTrunc(this=value, unit=exp.Literal.string(unit))  # type: ignore[no-untyped-call]
     return exp.cast(day, "DATE")
 
 
 def _shown(value: exp.Expr, side: Side, visible: int) -> exp.Expr:
-    """The characters of a text that are not masked."""
+    """Return the characters of a text that are not masked."""
     kind = exp.Left if side is Side.RIGHT else exp.Right
     return kind(this=value, expression=exp.convert(visible))
 
 
 def _longest(table: Table, column: Column) -> int:
-    """How many characters the longest text has; texts that hold a star cannot be masked."""
+    """Return how many characters the longest text has; texts that hold a star cannot be masked."""
     value = exp.column(column.name, quoted=True)
     longest = exp.Max(this=exp.Length(this=value))
     starred = exp.Sum(
@@ -327,7 +327,7 @@ def _longest(table: Table, column: Column) -> int:
 
 
 def _lengthened(column: Column, keys: list[str | None], level: int) -> list[str | None]:
-    """The keys of a mask with one as long as the longest text, so that levels stay the same."""
+    """Extend the keys of a mask to the length of the longest text, so that levels stay the same."""
     if not isinstance(column.hierarchy, Mask):
         return keys
     present = [key for key in keys if key is not None]
@@ -338,7 +338,7 @@ def _lengthened(column: Column, keys: list[str | None], level: int) -> list[str 
 
 
 def _behind(table: Table, column: Column, key: Key, keys: pa.Array) -> tuple[IntArray, float]:
-    """How many values are behind each key, and the sum of n log2 n over all values."""
+    """Count the values behind each key, with the sum of n log2 n over them."""
     value = exp.column(column.name, quoted=True)
     rows = exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _ROWS)
     values = exp.select(exp.alias_(value, _VALUE), rows).from_(table.engine.table.copy())

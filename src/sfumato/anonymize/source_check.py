@@ -37,10 +37,10 @@ _WAITING = 64
 
 @dataclass(frozen=True)
 class Promised:
-    """What rows must be like to be handed out.
+    """The decided shape of released rows, which is checked while they are written.
 
-    There are so many `rows`, `starred` ones among them. Where the `quasi` columns hold labels,
-    there are so many `classes`, none smaller than `k`; None where nothing is said of that.
+    `rows` is their number, with `starred` ones among them. If the `quasi` columns hold labels,
+    there are `classes` classes, none smaller than `k`; None if that is not known.
     """
 
     table: str
@@ -71,7 +71,7 @@ class Promised:
         self._check(engine.run(query.group_by(*(key.copy() for key in keys))))
 
     def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows on their way, refused when the last of them has passed."""
+        """Yield rows unchanged; raise after the last if they are not the decided ones."""
         counts: list[pa.Table] = []
         for batch in batches:
             self._count(batch, counts)
@@ -84,7 +84,7 @@ class Promised:
             counts[:] = [self._united(counts)]
 
     def _counted(self, rows: pa.Table) -> pa.Table:
-        """How many rows of each class there are."""
+        """Return how many rows of each class there are."""
         return rows.group_by([*self.quasi]).aggregate([([], _ROWS)])
 
     def _united(self, counts: list[pa.Table]) -> pa.Table:
@@ -105,7 +105,7 @@ class Promised:
             raise changed(self.table)
 
     def _without_starred(self, counts: pa.Table, sizes: list[int]) -> Iterator[int]:
-        """The sizes of classes; starred rows count for none of them."""
+        """Return the sizes of classes without starred rows."""
         # A released class may be blank too; only as many blank rows as were starred are set aside.
         starred = self.starred
         if not starred:
@@ -120,18 +120,18 @@ class Promised:
 
 
 def mark_before(table: Table) -> str | None:
-    """The fingerprint of a table about to be counted; None where its engine keeps watch itself."""
+    """Return the fingerprint of a table before counting; None if its engine notices changes."""
     return None if table.engine.traits.keeps_source else mark(table)
 
 
 def mark(table: Table) -> str:
-    """The fingerprint of a table as it is now."""
+    """Return the present fingerprint of a table."""
     names = [column.name for column in table.schema.columns]
     return fingerprint(table.engine, table.engine.table, names, secret=holder_secret())
 
 
 def changed(table: str) -> SourceError:
-    """The refusal of rows that are not those that were decided on."""
+    """Return the error for rows that differ from the decided ones."""
     return SourceError(
         "source_changed",
         f"The rows of table {quoted(table)} are not those that this release was decided on, so "

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 
 class ReleaseFigures(TypedDict):
-    """The figures of a release; `k` and people are None where they do not apply.
+    """The figures of a release; `k` and people are None if they do not apply.
 
-    `suppressed_people` are those who lose a row; `ended` says what cut the search off.
+    `suppressed_people` counts people who lose a row; `ended` is the reason of an early end of the
+    search.
     """
 
     algorithm: str
@@ -60,7 +61,7 @@ class ReleaseFigures(TypedDict):
 
 
 def figures_of_outcome(outcome: Outcome) -> ReleaseFigures:
-    """The figures of what a search decided."""
+    """Return the figures of a search's outcome."""
     figures = {name: _plain(getattr(outcome, name)) for name in ReleaseFigures.__annotations__}
     if outcome.ended is not None:
         figures["factor"] = _plain(outcome.excess)
@@ -68,7 +69,7 @@ def figures_of_outcome(outcome: Outcome) -> ReleaseFigures:
 
 
 def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> ReleaseFigures:
-    """The figures of a release that generalizes and suppresses nothing."""
+    """Return the figures of a release that generalizes and suppresses nothing."""
     rows = int(sizes.sum())
     figures = {
         **dict.fromkeys(ReleaseFigures.__annotations__),
@@ -85,7 +86,7 @@ def figures_of_classes(algorithm: str, criteria: list[str], sizes: Counts) -> Re
 
 
 def costs_of_untouched(sizes: SizeCounts, *, k: int = 1) -> dict[str, Any]:
-    """The costs of a table of which no cell was changed, with classes of these sizes."""
+    """Return the costs of an unchanged table with classes of these sizes."""
     average = int(sizes.rows.sum()) / len(sizes) / k
     of_sizes = {
         "discernability": sizes.squares,
@@ -98,14 +99,14 @@ def costs_of_untouched(sizes: SizeCounts, *, k: int = 1) -> dict[str, Any]:
 
 
 class PlainWords(TypedDict):
-    """What criteria mean to a person, and what they leave open."""
+    """The meaning of criteria for a person, and what they leave open."""
 
     promises: tuple[str, ...]
     limits: tuple[str, ...]
 
 
 def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWords:
-    """The criteria in plain words; `person` is the column that names people, if any."""
+    """Return criteria in plain words; `person` is the column that identifies people, if any."""
     counted = "rows" if person is None else "people"
     return PlainWords(
         promises=tuple(criterion.promise(counted) for criterion in criteria),
@@ -114,18 +115,18 @@ def in_plain_words(criteria: Sequence[Criterion], person: str | None) -> PlainWo
 
 
 def risk_of(sizes: Counts) -> dict[str, float]:
-    """The risk of re-identification for an attacker who knows all quasi-identifiers."""
+    """Return the risk of re-identification for an attacker who knows all quasi-identifiers."""
     return asdict(attacker(sizes, sizes))
 
 
 def risk_before(counted: Frequencies, quasi: Sequence[str], person: str | None) -> dict[str, float]:
-    """The same risk in the table as it was; where a column names the `person`, of people."""
+    """Return the risk in the original table; with a `person` column, for people."""
     names = dict.fromkeys([*quasi, *([] if person is None else [person])])
     return asdict(reidentification(counted.marginal([*names]), person=person).prosecutor)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: nothing where there is no finite number."""
+    """Return a value that JSON can hold; None for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):
@@ -142,17 +143,17 @@ _DAYS_OF_A_YEAR = 365.25
 
 
 class _Read(NamedTuple):
-    """A label as it is read: what it is, and how wide, or how many values or characters it has."""
+    """A label as read: its sort, and its width, or its number of values or characters."""
 
     sort: str
     size: float = 0
 
 
 def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
-    """What became of a generalized column: `labels` are those released, with their rows.
+    """Describe a generalized column; `labels` are the released ones, with their rows.
 
-    Where labels of several sorts occur, each is told with its share of the rows. A missing value
-    stays missing below the root, so it is not looked at.
+    If labels of several sorts occur, each is named with its share of the rows. Missing values stay
+    missing below the root, so they are left out.
     """
     read = _reader(column)
     sorts: dict[str, Counter[_Read]] = {}
@@ -181,7 +182,7 @@ def in_words(column: Column, labels: Mapping[str | None, int]) -> str:
 
 
 def unchanged_words(column: Column) -> str:
-    """What became of values that were not made coarser: their time of day is never written."""
+    """Describe a column that was not generalized; the time of day is never written."""
     if isinstance(column.spelling, DateSpelling) and column.spelling.timed:
         return "only the day, without the time"
     # A number is written in one way: 1.50 as 1.5, unless the schema says how many places.
@@ -189,12 +190,12 @@ def unchanged_words(column: Column) -> str:
 
 
 def _share(rows: int, total: int) -> str:
-    """A share of the rows, never rounded to nothing or to everything."""
+    """Write a share of the rows, never rounded to 0 or 100 %."""
     return "under 1 %" if 100 * rows < total else f"{min(round(100 * rows / total), 99)} %"
 
 
 def _reader(column: Column) -> Callable[[str], _Read]:
-    """How labels of this column are read."""
+    """Return the function that reads labels of this column."""
     hierarchy = column.hierarchy
     declared = None if hierarchy is None else hierarchy.declared
     leaves = None if declared is None else {spell(leaf) for leaf in declared}
@@ -222,7 +223,7 @@ def _reader(column: Column) -> Callable[[str], _Read]:
 
 
 def _width(low: object, high: object, closed: bool) -> float:
-    """How much a range spans: days and whole numbers are counted, both ends too."""
+    """Return the width of a range; days and whole numbers are counted with both ends."""
     if isinstance(low, date) and isinstance(high, date):
         return (high - low).days + closed
     counts_both_ends = isinstance(low, int) and closed
@@ -230,7 +231,7 @@ def _width(low: object, high: object, closed: bool) -> float:
 
 
 def _sort_in_words(column: Column, sort: str, sizes: Counter[_Read], labels: list[str]) -> str:
-    """One sort of label in words; `sizes` has the rows of each size."""
+    """Describe one sort of label; `sizes` has the rows of each size."""
     if sort == _GROUP:
         return f"{count(len(labels), 'group')} of values"
     if sort not in (_RANGE, _SET, _MASK):
@@ -248,7 +249,7 @@ def _sort_in_words(column: Column, sort: str, sizes: Counter[_Read], labels: lis
 
 
 def _shown(column: Column, least: int, most: int, unit: str) -> str:
-    """How many characters a mask leaves to be seen."""
+    """Return how many characters a mask leaves to be seen."""
     assert isinstance(column.hierarchy, Mask)
     end = "first" if Side(column.hierarchy.side) is Side.RIGHT else "last"
     if most == 0:
@@ -259,7 +260,7 @@ def _shown(column: Column, least: int, most: int, unit: str) -> str:
 
 
 def _amount(column: Column, width: float) -> str:
-    """A width with its unit, where that is known."""
+    """Write a width with its unit, if that is known."""
     if column.kind is Kind.DATE:
         if width < 2 * _DAYS_OF_A_YEAR:
             return f"{_shown_size(width)} day{'s' * (width != 1)}"

@@ -45,8 +45,8 @@ MOST_LEAVES = 1_000_000
 def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
     """Grow the column's hierarchy over its declared values and these.
 
-    Without a hierarchy every value lies right below the root: numbers and dates by size, others in
-    declared order and then by name.
+    Without a hierarchy every value is directly below the root: numbers and dates by size, other
+    values in declared order and then by name.
     """
     exact = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
     leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *exact])]
@@ -63,10 +63,10 @@ def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
 
 
 def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
-    """The taxonomy behind a released column: declared values, and those among its labels.
+    """Return the taxonomy of a released column: declared values, and values among its labels.
 
-    Where nothing is declared, ranges stand for all whole numbers or days between their ends, and
-    masks of digits for all numbers of their length.
+    Without declared values, ranges cover all whole numbers or days between their ends, and masks of
+    digits all numbers of their length.
     """
     texts = [plain_label(column, label) for label in labels if isinstance(label, str)]
     members = [member for text in texts for member in members_of(text) or [text]]
@@ -84,7 +84,7 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
 
 
 def declared(column: Column) -> Sequence[Scalar]:
-    """The values that the schema names, written out; empty where it names none or too many."""
+    """Return the values that the schema lists; empty if it lists none or too many."""
     if column.hierarchy is not None and column.hierarchy.declared is not None:
         return column.hierarchy.declared
     match column.domain:
@@ -98,7 +98,7 @@ def declared(column: Column) -> Sequence[Scalar]:
 
 
 def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
-    """A label read as a range: its ends, and whether the upper one is in it; None if it is none."""
+    """Return the ends of a range label, and whether the upper one is included; None otherwise."""
     match = _RANGE.fullmatch(text)
     if match is None or column.kind not in (Kind.INTEGER, Kind.REAL, Kind.DATE):
         return None
@@ -111,7 +111,7 @@ def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
 
 
 def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
-    """The values that ranges and stretches of the calendar stand for, as far as they end."""
+    """Return the values that ranges and calendar labels cover, if they are finite."""
     leaves: set[Leaf] = set()
     for text in texts:
         ends = ends_of(text, column)
@@ -128,7 +128,7 @@ def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
 
 
 def _stretch(text: str) -> tuple[date, date, bool] | None:
-    """The first and last day of a month, quarter, year or decade."""
+    """Return the first and last day of a month, quarter, year or decade."""
     match = _STRETCH.fullmatch(text)
     if match is None:
         return None
@@ -146,7 +146,7 @@ def _stretch(text: str) -> tuple[date, date, bool] | None:
 
 
 def stretch_of(text: str) -> str | None:
-    """The step of the calendar that a label names, in words; None where it names none."""
+    """Name the calendar step of a label; None if it is not one."""
     match = _STRETCH.fullmatch(text)
     if match is None:
         return None
@@ -168,12 +168,12 @@ def _grid(bounds: Bounds, size: int) -> list[Scalar]:
 
 
 def _closed(column: Column) -> bool:
-    """Whether the hierarchy names the only leaves there can be."""
+    """Return whether the hierarchy lists every leaf that can occur."""
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
 
 def value_of(column: Column, text: str) -> Scalar | None:
-    """A label read as a value; None where it is a label above the values."""
+    """Return the value that a label spells; None if it is a label above the values."""
     value = unquoted(text)
     if value is None and (text == ROOT or (isinstance(column.hierarchy, Mask) and ROOT in text)):
         return None
@@ -186,7 +186,7 @@ def value_of(column: Column, text: str) -> Scalar | None:
 
 
 def _masked(column: Column, texts: Sequence[str]) -> list[str]:
-    """All texts of digits as long as the labels, or the labels that mask nothing."""
+    """Return all digit texts of the length of the labels, or the labels without a mask."""
     plain = (value_of(column, text) if unquoted(text) is not None else text for text in texts)
     shown = {str(text) for text in plain if text != ROOT}
     lengths = {len(text) for text in shown}
@@ -228,12 +228,12 @@ class Covers:
         return np.add.reduceat(before[self.last + 1] - before[self.first], self.starts)
 
     def contains(self, leaf: int) -> BoolArray:
-        """Which labels cover a leaf."""
+        """Return which labels cover a leaf."""
         inside = (self.first <= leaf) & (leaf <= self.last)
         return np.logical_or.reduceat(inside, self.starts)
 
     def holding(self, label: int) -> BoolArray:
-        """Which leaves a label covers."""
+        """Return which leaves a label covers."""
         inside = np.zeros(len(self.taxonomy.leaves), dtype=bool)
         end = self.starts[label + 1] if label + 1 < len(self.starts) else len(self.first)
         for run in range(int(self.starts[label]), int(end)):
@@ -292,7 +292,7 @@ class _Reader:
         self._in_a_row = indices == list(range(indices[0], indices[-1] + 1)) if indices else False
 
     def read(self, label: Leaf) -> tuple[list[tuple[int, int]], tuple[int, int]]:
-        """The runs that a label covers, and its ends where it is a range."""
+        """Return the runs that a label covers, and its ends where it is a range."""
         exact = Decimal(repr(label)) if isinstance(label, float) else label
         exact = plain_label(self.column, exact) if isinstance(exact, str) else exact
         text = exact if isinstance(exact, str) or exact is None else spell(exact)
@@ -324,14 +324,14 @@ class _Reader:
         )
 
     def _run_of(self, label: str | None) -> tuple[int, int] | None:
-        """The run of a label, or of the value that it spells otherwise or quotes."""
+        """Return the run of a label, or of the value that it spells differently or quotes."""
         if label in self._runs or label is None:
             return self._runs.get(label)
         value = value_of(self.column, label)
         return None if value is None else self._own.get(value)
 
     def _ends(self, low: Scalar, high: Scalar, closed: bool) -> tuple[int, int]:
-        """The leaves at the ends of a range; one with an open end is not drawn around values."""
+        """Return the leaves at the ends of a range; None for an open end."""
         if not closed:
             return -1, -1
         first, last = self._own.get(low), self._own.get(high)
@@ -339,9 +339,9 @@ class _Reader:
 
 
 def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
-    """The run of every label of a taxonomy, of the lowest level that has it.
+    """Return the run of every label of a taxonomy, at the lowest level that has it.
 
-    Where nobody said what there can be, the root covers nobody knows what: it has no run then.
+    Without declared values nobody knows what the root covers, so it has no run.
     """
     runs: dict[str | None, tuple[int, int]] = {}
     # Lower levels overwrite higher ones: a label that stands at several levels covers least.
@@ -360,7 +360,7 @@ def _known(taxonomy: Taxonomy) -> dict[str | None, tuple[int, int]]:
 
 
 def _in_runs(indices: Sequence[int]) -> list[tuple[int, int]]:
-    """Leaves as runs of consecutive ones."""
+    """Return leaves as runs of consecutive ones."""
     inside = np.unique(indices)
     first = inside[np.flatnonzero(np.diff(inside, prepend=-2) != 1)]
     last = inside[np.flatnonzero(np.diff(inside, append=inside[-1] + 2) != 1)]

@@ -184,7 +184,7 @@ class View:
         return GroupedView(table.rows[chosen], counts, people, starts, cells)
 
     def cells(self, table: GroupedView) -> SensitiveCounts:
-        """How often each value occurs in each class of a table; each person counts once."""
+        """Count each value in each class of a table; each person counts once."""
         assert self.original is not None
         assert self.values is not None
         assert table.starts is not None
@@ -198,9 +198,9 @@ class View:
         return SensitiveCounts(starts, self.values[table.rows[table.cells]], people, self.original)
 
     def _keys(self, table: GroupedView, levels: Levels) -> tuple[IntArray, int]:
-        """One integer per row, and how many there can be; key and row number fit 63 bits.
+        """Return one integer for each row, and their bound; key and row number fit into 63 bits.
 
-        Where they would not, the key so far is replaced by its rank among those that occur.
+        If they would not fit, the key so far is replaced by its rank among those that occur.
         """
         key = np.zeros(len(table.rows), dtype=np.int64)
         room = 1 << (_KEY_BITS - max(len(key), 2).bit_length())
@@ -237,9 +237,9 @@ class View:
         return tuple(map(slice, starts, [*starts[1:], len(self.sizes)]))
 
     def _joined(self, block: slice, levels: Levels) -> tuple[NDArray[np.integer], int]:
-        """The labels of neighbouring columns as one code, and how many such codes there are.
+        """Return the labels of neighbouring columns as one code, and the number of such codes.
 
-        They are worked out at the first use: a search asks for the same few over and over.
+        They are computed at first use, because a search asks for the same few again and again.
         """
         key = (block.start, levels[block])
         if key not in self._known:
@@ -253,7 +253,7 @@ class View:
 
 
 def _smallest(size: int) -> type[np.unsignedinteger]:
-    """The smallest type for codes below a size."""
+    """Return the smallest integer type for codes below a size."""
     if size <= 1 << 8:
         return np.uint8
     return np.uint16 if size <= 1 << 16 else np.uint32

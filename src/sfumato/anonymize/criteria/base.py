@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 
 def sign(terms: Sequence[tuple[int, int]], constant: Fraction = Fraction(0)) -> int:
-    """Sign of sum(weight * ln(number)) - constant: -1, 0 or 1.
+    """Return the sign of sum(weight * ln(number)) - constant: -1, 0 or 1.
 
-    The sum of logarithms is itself the logarithm of a rational. That is 0 where every prime cancels
-    and otherwise irrational, so that it never equals another rational constant, and enough digits
-    decide.
+    The sum is the logarithm of a rational number. It is 0 if all primes cancel, and irrational
+    otherwise, so it never equals a nonzero rational constant. Enough digits therefore decide.
     """
     # Only where every prime cancels is the sum exactly 0, so the loop below ends.
     if _cancels(terms):
@@ -48,7 +47,7 @@ def sign(terms: Sequence[tuple[int, int]], constant: Fraction = Fraction(0)) -> 
 
 
 def _cancels(terms: Sequence[tuple[int, int]]) -> bool:
-    """Whether every prime's exponents cancel, so that the product is exactly 1."""
+    """Return whether every prime's exponents cancel, so that the product is exactly 1."""
     exponents: Counter[int] = Counter()
     for weight, number in terms:
         for prime, exponent in factors(number).items():
@@ -58,7 +57,7 @@ def _cancels(terms: Sequence[tuple[int, int]]) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def factors(number: int) -> dict[int, int]:
-    """The prime factors of a whole number with their exponents."""
+    """Return the prime factors of a whole number with their exponents."""
     exponents: dict[int, int] = {}
     prime = 2
     while prime <= isqrt(number):
@@ -99,35 +98,35 @@ class Criterion(Protocol):
 
     @property
     def consequence(self) -> Criterion | None:
-        """What every passing class also meets, and what is absorbing; None where nothing is."""
+        """An absorbing condition that every passing class also meets; None if there is none."""
         return self if self.absorbing else None
 
     @property
     def crowd(self) -> int:
-        """No class with fewer people than this can pass, however many rows they have."""
+        """The fewest people with which a class can pass, however many rows they have."""
         return 1
 
     @property
     def smallest(self) -> int:
-        """No class with fewer rows than this can pass."""
+        """The fewest rows with which a class can pass."""
         return self.crowd
 
     def worded(self, original: Original | None) -> str:
-        """The criterion as a guarantee names it, knowing what it is compared with."""
+        """Return the criterion as a guarantee names it, with what it is compared with."""
         del original
         return str(self)
 
     @abstractmethod
     def promise(self, counted: str) -> str:
-        """The criterion in plain words; `counted` is "rows" or "people"."""
+        """Return the criterion in plain words; `counted` is "rows" or "people"."""
 
     @abstractmethod
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether it passes."""
+        """Return for each class whether it passes."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """The criterion as it is named in a report."""
+        """Return the name of the criterion for reports."""
 
 
 def whole_number(value: object, name: str) -> int:

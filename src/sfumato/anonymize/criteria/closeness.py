@@ -99,7 +99,7 @@ class TCloseness(Closeness):
             )
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether it is close to the original."""
+        """Return for each class whether it is close to the original."""
         cells = classes.of(self.of)
         work, scale = distances(cells, self.distance)
         # work / (size rows scale) <= t, with whole and remaining part of t rows scale apart.
@@ -112,7 +112,7 @@ class TCloseness(Closeness):
         )
 
     def promise(self, counted: str) -> str:
-        """Shares are near those of all."""
+        """Say that shares differ little from those of the whole table."""
         del counted
         most = f"{float(100 * share(self.t, 't')):g} %"
         if self.distance == "equal":
@@ -137,12 +137,12 @@ class TCloseness(Closeness):
 
 
 def distances(cells: SensitiveCounts, distance: Distance) -> tuple[Exact, int]:
-    """The distance of each class from the original as (work, scale): work / (size rows scale)."""
+    """Return the distance of each class as (work, scale): it is work / (size rows scale)."""
     return _MEASURES[distance](cells)
 
 
 def farthest(cells: SensitiveCounts, distance: Distance) -> Fraction:
-    """The largest distance of any class, exactly: the t that was reached."""
+    """Return the largest distance of any class, exactly: the t that was reached."""
     work, scale = distances(cells, distance)
     rows = cells.original.rows * scale
     pairs = {(int(w), int(n)) for w, n in zip(work, cells.sizes, strict=True)}
@@ -150,7 +150,7 @@ def farthest(cells: SensitiveCounts, distance: Distance) -> Fraction:
 
 
 def _equal(cells: SensitiveCounts) -> tuple[Exact, int]:
-    """Half of sum |p - q|: what the values above their share are above it."""
+    """Return half of sum |p - q|: the surplus of the values above their share."""
     rows, totals = cells.original.rows, cells.original.totals
     # n_class * n_total * (p - q) of each value, as an integer.
     above = cells.counts * rows - cells.sizes[cells.owners] * totals[cells.values]
@@ -183,10 +183,10 @@ def _ordered(cells: SensitiveCounts) -> tuple[Exact, int]:
 
 
 def _hierarchical(cells: SensitiveCounts) -> tuple[Exact, int]:
-    """At every label, the mass that must cross between its children, times its level over height.
+    """Sum over labels the mass that moves between their children, times level over height.
 
-    Children above their share give what the others lack; min(above, above - own surplus) of it
-    stays below the label. Labels that a class does not have give nothing.
+    Children above their share give to the others; min(above, above - own surplus) stays below the
+    label. A label that a class does not have gives nothing.
     """
     original = cells.original
     if original.taxonomy is None or original.leaves is None:
@@ -261,7 +261,7 @@ class DeltaDisclosure(Closeness):
     of: str
 
     def promise(self, counted: str) -> str:
-        """No value is much likelier or unlikelier than among all."""
+        """Say that no value is much more or much less common than in the whole table."""
         del counted
         times = math.exp(float(positive(self.delta, "delta_disclosure")))
         return (
@@ -273,7 +273,7 @@ class DeltaDisclosure(Closeness):
         positive(self.delta, "delta_disclosure")
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether all its shares are near the original's."""
+        """Return for each class whether all its shares are close to those of the original."""
         cells = classes.of(self.of)
         rows, totals = cells.original.rows, cells.original.totals
         delta = positive(self.delta, "delta_disclosure")
@@ -326,7 +326,7 @@ class BetaLikeness(Closeness):
     of: str
 
     def promise(self, counted: str) -> str:
-        """No value is much likelier than among all."""
+        """Say that no value is much more common than in the whole table."""
         del counted
         times = float(1 + positive(self.beta, "beta"))
         return (
@@ -338,7 +338,7 @@ class BetaLikeness(Closeness):
         positive(self.beta, "beta")
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether no value gained too much."""
+        """Return for each class whether no value became too common."""
         cells = classes.of(self.of)
         rows, ratio = cells.original.rows, 1 + positive(self.beta, "beta")
         largest = rows * rows * ratio.numerator

@@ -77,14 +77,14 @@ class DistinctDiversity(Diversity):
     absorbing = True
 
     def promise(self, counted: str) -> str:
-        """So many values are possible."""
+        """Say how many values each group has."""
         del counted
         return (
             f"Every group that looks alike has at least {self.l:,} different values of {self.of}."
         )
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether it has l different values."""
+        """Return for each class whether it has l different values."""
         passes: BoolArray = classes.of(self.of).lengths >= self.l
         return passes
 
@@ -131,7 +131,7 @@ class EntropyDiversity(Diversity):
         return DistinctDiversity(self.l, self.of)
 
     def promise(self, counted: str) -> str:
-        """Values are spread as if there were l equally common ones."""
+        """Say that values are at least as even as l equally common ones."""
         del counted
         return (
             f"In every group that looks alike the values of {self.of} are spread at least as "
@@ -139,7 +139,7 @@ class EntropyDiversity(Diversity):
         )
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether its entropy suffices."""
+        """Return for each class whether its entropy is at least ln l."""
         cells = classes.of(self.of)
         sizes, counts = cells.sizes.astype(np.float64), cells.counts.astype(np.float64)
         # n times the entropy of a class: n ln n - sum f ln f, without dividing.
@@ -152,7 +152,7 @@ class EntropyDiversity(Diversity):
         return passes
 
     def _decide(self, cells: SensitiveCounts, index: int) -> bool:
-        """Decide one class exactly; equal counts, by far the commonest case, at sight."""
+        """Decide one class exactly; for equal counts, the usual case, by their number."""
         start, length = int(cells.starts[index]), int(cells.lengths[index])
         counts = cells.counts[start : start + length].tolist()
         if min(counts) == max(counts):
@@ -195,7 +195,7 @@ class FolkDiversity(Diversity):
     """
 
     def promise(self, counted: str) -> str:
-        """No value is likelier than one in l."""
+        """Say that no value has more than one in l rows."""
         return (
             f"No value of {self.of} is that of more than one in {self.l:,} of the {counted} in a "
             "group that looks alike."
@@ -203,7 +203,7 @@ class FolkDiversity(Diversity):
 
     @property
     def crowd(self) -> int:
-        """Whoever has a value is at most one of l."""
+        """People with the commonest value are at most one in l, so a class needs l people."""
         return self.l
 
     @property
@@ -212,7 +212,7 @@ class FolkDiversity(Diversity):
         return DistinctDiversity(self.l, self.of)
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether its commonest value is rare enough."""
+        """Return for each class whether its commonest value has at most 1/l of the rows."""
         cells = classes.of(self.of)
         commonest = np.maximum.reduceat(cells.counts, cells.starts)
         scaled = exact(commonest, self.l * cells.original.rows) * self.l
@@ -260,7 +260,7 @@ class RecursiveDiversity(Diversity):
         positive(self.c, "c")
 
     def promise(self, counted: str) -> str:
-        """The commonest value is outweighed."""
+        """Say that the commonest value is less than c times as common as the others."""
         del counted
         but = "" if self.l == 2 else f", even with the {self.l - 2:,} next commonest set aside"
         return (
@@ -278,7 +278,7 @@ class RecursiveDiversity(Diversity):
         return positive(self.c, "c")
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether its commonest value is outweighed."""
+        """Return for each class whether r_1 < c (r_l + ... + r_m)."""
         cells = classes.of(self.of)
         ranked = descending(cells)
         rank = np.arange(len(ranked)) - cells.starts[cells.owners]
@@ -296,7 +296,7 @@ class RecursiveDiversity(Diversity):
 
 
 def descending(cells: SensitiveCounts) -> IntArray:
-    """The counts of each class, commonest first, sorted as one integer per cell."""
+    """Return the counts of each class, the largest first."""
     ceiling = int(cells.counts.max()) + 1
     # One sort of one integer per cell: first by class, then by falling count.
     packed = np.sort((cells.owners + 1) * ceiling - cells.counts)

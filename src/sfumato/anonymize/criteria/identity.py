@@ -59,7 +59,7 @@ class KAnonymity(Criterion):
         whole_number(self.k, "k")
 
     def promise(self, counted: str) -> str:
-        """So many others look the same."""
+        """Say how many rows or people look alike."""
         unit = "person" if counted == "people" else "row"
         return (
             f"Whoever looks for a person by the columns that can identify one finds the {unit} "
@@ -72,7 +72,7 @@ class KAnonymity(Criterion):
         return self.k
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether it has k rows, or people."""
+        """Return for each class whether it has k rows or people."""
         passes: BoolArray = classes.counted >= self.k
         return passes
 
@@ -120,7 +120,7 @@ class KMap(Criterion):
         whole_number(self.k, "k")
 
     def promise(self, counted: str) -> str:
-        """So many people of the population fit."""
+        """Say how many people of the population each row fits."""
         del counted
         return (
             f"Each released row fits at least {self.k:,} people of the population, of whom any may "
@@ -133,7 +133,7 @@ class KMap(Criterion):
         return True
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether k people of the population fall into it."""
+        """Return for each class whether k people of the population fall into it."""
         passes: BoolArray = classes.matches() >= self.k
         return passes
 
@@ -181,7 +181,7 @@ class DeltaPresence(Criterion):
     )
 
     def promise(self, counted: str) -> str:
-        """How sure anyone can be that someone is in the table."""
+        """Say how sure anyone can be that a person is in the table."""
         del counted
         low, high = (
             float(100 * share(bound, "presence")) for bound in (self.minimum, self.maximum)
@@ -207,7 +207,7 @@ class DeltaPresence(Criterion):
         return True
 
     def holds(self, classes: Classes) -> BoolArray:
-        """Say of each class whether presence in it is neither too likely nor too unlikely."""
+        """Return for each class whether its share of the population is within the bounds."""
         low, high = share(self.minimum, "presence"), share(self.maximum, "presence")
         # Whoever is in no released class is known to be absent: presence 0 is below the minimum.
         if low > 0 and classes.unmatched:

@@ -48,7 +48,7 @@ class CriteriaRequest:
     population: bool = False
 
     def criteria(self, schema: Schema, sensitive: Sequence[str] = ()) -> list[Criterion]:
-        """The criteria, those of sensitive values once for each column named or declared so."""
+        """Return the criteria; those of sensitive values once for each named or declared column."""
         self._check()
         criteria: list[Criterion] = []
         if self.k is not None:
@@ -72,7 +72,7 @@ class CriteriaRequest:
         return criteria
 
     def _of(self, column: str) -> list[Criterion]:
-        """The criteria of one sensitive column."""
+        """Return the criteria of one sensitive column."""
         criteria: list[Criterion] = []
         if self.l is not None:
             if self.diversity == "recursive":

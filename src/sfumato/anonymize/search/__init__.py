@@ -104,7 +104,7 @@ def run(
 
 
 def require_weighted(quasi: Sequence[str], weights: Mapping[str, float] | None) -> None:
-    """Refuse a weight of what is no quasi-identifier."""
+    """Refuse a weight for a column that is not a quasi-identifier."""
     unknown = set(weights or ()) - set(quasi)
     if unknown:
         raise ParameterError(
@@ -124,7 +124,7 @@ def _require_people(problem: Problem, algorithm: str, member: Member) -> None:
 
 
 def people_unknown(subject: str, asked: str, person: str) -> ParameterError:
-    """The error of an algorithm that cannot count the people of its classes."""
+    """Return the error of an algorithm that cannot count the people of its classes."""
     return ParameterError(
         "criterion_not_supported",
         f"{subject} cannot promise {asked} of people: it deals rows to classes one by one, and "
@@ -134,7 +134,7 @@ def people_unknown(subject: str, asked: str, person: str) -> ParameterError:
 
 
 def all_needed(algorithm: str, cells: int) -> ParameterError:
-    """The error of an algorithm that must hold more cells of a table than memory is kept for."""
+    """Return the error of an algorithm that needs more cells than fit in memory."""
     able = [name for name, member in SEARCHES.items() if member.rolls_up]
     return ParameterError(
         "problem_too_large",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Digits = Callable[[Problem, DataPoints], Sequence["Digit"]]
 
 _BLOCK = 1 << 22
-"""How many distances are held at once."""
+"""Distances in memory at once: 16 megabytes of 32-bit numbers."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Digit:
 
 
 def bundle(digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgress) -> IntArray:
-    """The group of each row, rows being numbered point by point; one group when time is up.
+    """Return the group of each row, numbered point by point; one group if time is up.
 
     *Guarantee*: groups have k to max(k, 3k - 3) rows, and the edges that hold them together weigh
     in sum at most what the best grouping pays.
@@ -56,13 +56,11 @@ def bundle(digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgr
 def _nearest(
     digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgress
 ) -> IntArray | None:
-    """The k rows nearest to each point, its own first, nearest first; distances block by block.
-
-    None when time is up.
-    """
+    """Return the k nearest rows of each point, its own first; None if time is up."""
     points = len(counts)
     nearest_count = min(k, points)
     first = np.cumsum(counts) - counts
+    # More than k equal rows of a point are never needed among the k nearest.
     capped = np.minimum(counts, k)
     rows = np.empty((points, k), dtype=np.int64)
     step = max(1, _BLOCK // points)
@@ -121,7 +119,7 @@ def _grow(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[
 
 
 def _children_first(parent: list[int]) -> list[int]:
-    """The rows in an order in which each comes before its parent."""
+    """Return the rows in an order in which each comes before its parent."""
     open_children = [0] * len(parent)
     for above in parent:
         if above >= 0:
@@ -139,9 +137,9 @@ def _children_first(parent: list[int]) -> list[int]:
 def _cut(parent: list[int], order: list[int], k: int) -> IntArray:
     """Cut the trees into groups of at least k rows.
 
-    At each row the rests of its children are bundled until k rows are together; the row holds the
-    bundle together without being in it, and goes up with what is left. A rest at the root joins a
-    bundle that one more edge connects it to.
+    At each row the remaining rows of its children are bundled until k are together. The row
+    connects the bundle without being in it, and goes up with the remainder. A remainder at the root
+    joins a bundle that one more edge connects it to.
     """
     group = np.full(len(parent), -1, dtype=np.int64)
     rests: list[list[int]] = [[] for _ in parent]
@@ -169,6 +167,7 @@ def _cut(parent: list[int], order: list[int], k: int) -> IntArray:
     return group
 
 
+# Distances of all pairs grow with the square of the rows, so larger tables are split into blocks.
 MOST_ROWS = 50_000
 BLOCK_ROWS = 10_000
 
@@ -176,7 +175,7 @@ BLOCK_ROWS = 10_000
 def grouped(
     name: str, problem: Problem, cost: Cost, watch: SearchProgress, *, digits: Digits, style: Style
 ) -> Partition:
-    """Bundle near rows, block by block where the table is large; then no factor is claimed."""
+    """Bundle near rows; large tables are bundled in blocks, and then no factor is claimed."""
     k = only_crowds(problem, name)
     if problem.rows < k:
         raise unreachable(problem, suppresses=False)
@@ -199,7 +198,7 @@ def grouped(
 
 
 def _blocks(problem: Problem, points: DataPoints, watch: SearchProgress) -> Iterator[IntArray]:
-    """All points, or parts that Mondrian found, united in order up to the size of a block."""
+    """Yield all points of a small table, else boxes of Mondrian up to the size of a block."""
     if problem.rows <= MOST_ROWS:
         yield np.arange(len(points))
         return
@@ -230,11 +229,12 @@ def generalize(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition
 
 
 def _steps(problem: Problem, points: DataPoints) -> Sequence[Digit]:
-    """Every level at which two rows differ counts one step of its column's height.
+    """Return digits in which every differing level counts one step of its column's height.
 
-    Rows that wear one label wear one at every level above, so that the sum is the level of their
-    lowest common ancestor.
+    Rows with one label share all labels above it, so the sum is the level of their lowest common
+    ancestor.
     """
+    # A common denominator of the heights keeps distances whole numbers.
     scale = lcm(*(column.taxonomy.height for column in problem.quasi))
     return [
         Digit(column.taxonomy.codes[leaves, level], scale // column.taxonomy.height)
@@ -256,6 +256,6 @@ def suppress_cells(problem: Problem, cost: Cost, watch: SearchProgress) -> Parti
 
 
 def _cells(problem: Problem, points: DataPoints) -> Sequence[Digit]:
-    """Every column counts 1 where two rows differ in it."""
+    """Return digits in which every differing column counts 1."""
     del problem
     return [Digit(leaves, 1) for leaves in points.leaves]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.views import GroupedView, Levels
 
 _BUDGET = 1 << 28
-"""Bytes of grouped tables that are kept to start from."""
+"""Bytes of grouped tables that are cached: 256 megabytes."""
 
 _DROPPED = np.iinfo(np.int64).max
 
@@ -43,10 +43,10 @@ class Search(Protocol):
 
 @dataclass
 class SearchProgress:
-    """The progress of a search, which it ends at the time limit or at Ctrl-C.
+    """The progress of a search, and its end at the time limit or at Ctrl-C.
 
-    A search looks here between two steps, so that nothing is left half done, and ends with the best
-    it has found. `ended` says what ended it before its own end.
+    A search checks `expired` between two steps, so no step is left half done, and ends with its
+    best release. `ended` has the reason of an early end.
     """
 
     progress: Callable[[float, float], None] | None = None
@@ -100,7 +100,7 @@ class SearchProgress:
             self.progress(finished, total)
 
     def no_release(self, algorithm: str) -> BaseException:
-        """The error of a search that was ended before it found anything."""
+        """Return the error of a search that ended before it found any release."""
         if self.interrupted:
             return KeyboardInterrupt()
         return ParameterError(
@@ -126,7 +126,7 @@ class Incumbent:
                 self.best, self._least = node, key
 
     def or_root(self, examiner: Examiner) -> Node | None:
-        """The best node, or the root of the lattice: better a coarse release than none."""
+        """Return the best node, or the root: a coarse release is better than none."""
         if self.best is None:
             self.offer(examiner.examine(examiner.problem.top))
         return self.best
@@ -143,7 +143,7 @@ def require_cost(algorithm: str, cost: Cost, minimised: str) -> None:
 
 
 def unreachable(problem: Problem, *, suppresses: bool = True) -> CriterionError:
-    """The error when nothing is admissible, of an algorithm that suppresses rows or does not."""
+    """Return the error when no release is admissible, with or without suppression."""
     if not suppresses:
         return CriterionError(
             "criterion_not_reachable",
@@ -168,7 +168,8 @@ class Examiner:
         self._base = tuple(view.base for view in problem.views)
         self._kept: OrderedDict[Levels, tuple[GroupedView, ...]] = OrderedDict()
         self._bytes = 0
-        # What was ever kept, a column each: its levels, and how many groups; too many once dropped.
+        # Every node that was ever cached, one in each column: its levels and its number of groups.
+        # A dropped one has the largest number, so that it is never chosen.
         self._names: list[Levels] = []
         self._levels = np.zeros((len(problem.shape), 64), dtype=np.int16)
         self._sizes = np.full(64, _DROPPED)
@@ -182,15 +183,17 @@ class Examiner:
                 for view, table in zip(self.problem.views, self._finer(levels), strict=True)
             )
             self._store(levels, tables)
+        # Most recently used last.
         self._kept.move_to_end(levels)
         return Node(self.problem, levels, self._kept[levels])
 
     def _finer(self, levels: Levels) -> tuple[GroupedView, ...]:
-        """The smallest tables kept of a node that is nowhere coarser."""
+        """Return the smallest stored tables of a node that is nowhere coarser."""
         # A node can be grouped from any table that is nowhere coarser; the smallest is quickest.
         usable = (self._levels <= np.array(levels, dtype=np.int16)[:, None]).all(axis=0)
         sizes = np.where(usable, self._sizes, _DROPPED)
         index = int(sizes.argmin())
+        # A cached table that is no smaller than the base saves nothing.
         if sizes[index] >= len(self._base[0].rows):
             return self._base
         self._kept.move_to_end(self._names[index])

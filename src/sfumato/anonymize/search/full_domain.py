@@ -99,7 +99,7 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
 
 
 class _Heights:
-    """The heights of the lattice, with what is known to fail."""
+    """The heights of the lattice, and the nodes that are known to fail."""
 
     def __init__(self, problem: Problem, cost: Cost, watch: SearchProgress) -> None:
         self.problem, self.watch = problem, watch
@@ -111,7 +111,7 @@ class _Heights:
         self.open[examined] = failing_rows(problem)[examined] <= problem.allowed_rows
 
     def reaches(self, height: int) -> bool:
-        """Whether any node of a height is admissible."""
+        """Return whether any node of a height is admissible."""
         return self.examine(height, first=True)
 
     def examine(self, height: int, *, first: bool = False) -> bool:
@@ -121,6 +121,7 @@ class _Heights:
             if self.watch.expired or (first and reached):
                 break
             node = self.examiner.examine(levels)
+            # Finer nodes fail as many rows in the absorbing part of the criteria.
             if node.hopeless:
                 self.open[below(levels)] = False
             self.incumbent.offer(node)
@@ -129,6 +130,7 @@ class _Heights:
 
 
 SWEENEY = "sweeney"
+# Every node is grouped once, so the time grows with their number.
 _MOST_NODES = 200_000
 
 
@@ -168,7 +170,7 @@ def sweeney(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizati
 
 
 def walk(problem: Problem) -> Iterator[Node]:
-    """Every node that can be examined once, each grouped from a neighbour one step finer."""
+    """Yield every node once, each grouped from a neighbour one step finer."""
     base = problem.bottom
     tables = tuple(view.base for view in problem.views)
     first = tuple(

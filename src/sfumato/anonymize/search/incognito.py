@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "incognito"
 _LOWEST = 16
-"""So many of the least general nodes are compared when time has run out."""
+"""The number of least general nodes that are compared when time has run out."""
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
@@ -44,7 +44,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
 
     def admissible(node: Node) -> bool:
         if node.admissible:
-            seen.append(node.levels)  # what it costs is worth knowing only if time runs out
+            seen.append(node.levels)  # costs are computed only if time runs out
         return node.admissible
 
     survivors = _grow(examiner, admissible if problem.monotone else _hopeful, watch)[all_columns]
@@ -82,7 +82,7 @@ def _hopeful(node: Node) -> bool:
 def _grow(
     examiner: Examiner, passes: Callable[[Node], bool], watch: SearchProgress
 ) -> dict[Columns, BoolArray]:
-    """For the set of all columns, which nodes pass; from the sets with one column less."""
+    """Return which nodes pass on all columns, from the results on sets with one column less."""
     shape, bottom = examiner.problem.shape, examiner.problem.bottom
     smaller: dict[Columns, BoolArray] = {(): np.ones((), dtype=bool)}
     for width in range(1, len(shape) + 1):
@@ -112,12 +112,14 @@ def _climb(
     passes: Callable[[Node], bool],
     watch: SearchProgress,
 ) -> list[Levels]:
-    """Breadth first from the bottom: mark all above each node that passes, return those nodes.
+    """Search breadth first from the bottom; mark all nodes above a passing one, and return these.
 
-    Columns outside `columns` stand at their root, where they tell nothing.
+    Columns outside `columns` are at their root, where they separate no rows.
     """
     minimal = []
     height = heights(candidates.shape)
+    # By height: a node is examined before all coarser ones, so every passing node reached is
+    # minimal.
     order = sorted(nodes_where(candidates), key=lambda levels: (int(height[levels]), levels))
     for levels in order:
         if passing[levels]:
@@ -136,7 +138,7 @@ def _climb(
 
 
 def _minimal(passing: BoolArray) -> list[Levels]:
-    """The passing nodes none of whose finer neighbours passes."""
+    """Return the passing nodes none of whose finer neighbours passes."""
     lowest = passing.copy()
     for axis in range(passing.ndim):
         finer = np.zeros_like(passing)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "k-optimize"
 _MOST_GROUPINGS = 50_000
-"""Without a time limit the search ends after so many groupings, with the best found so far."""
+"""Without a time limit the search ends after this many groupings, with the best found so far."""
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Intervals:
@@ -77,7 +77,7 @@ class _Node:
 
 
 def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, float, float]:
-    """The best set of splits, its cost, and the least bound of what was not looked into."""
+    """Return the best set of splits, its cost, and the least bound of what was not explored."""
     best: Splits | None = None
     least = float("inf")
     waiting = [_Node(frozenset(), tuple(range(len(table.splits))), 0.0)]
@@ -108,7 +108,7 @@ def _enumerate(table: _Table, watch: SearchProgress) -> tuple[Splits | None, flo
 def _promising(
     table: _Table, node: _Node, owners: IntArray, least: float
 ) -> tuple[list[int], dict[int, float]]:
-    """The splits whose addition may lead below the least cost, with a lower bound for each."""
+    """Return the splits that may lead below the least cost, with a lower bound for each."""
     tail = list(node.tail)
     # Dropping a split raises the bounds of the others, so pruning is repeated until none falls.
     while True:
@@ -132,7 +132,7 @@ class _Table:
         ]
 
     def intervals(self, chosen: Iterable[int]) -> list[IntArray]:
-        """The interval of every leaf, column by column."""
+        """Return the interval of every leaf, column by column."""
         cuts = [np.zeros(len(c.taxonomy.leaves), dtype=np.int64) for c in self.problem.quasi]
         for split in chosen:
             column, leaf = self.splits[split]
@@ -140,7 +140,7 @@ class _Table:
         return [np.cumsum(cut) for cut in cuts]
 
     def group(self, chosen: Iterable[int]) -> tuple[IntArray, Classes]:
-        """The class of each point, and all classes."""
+        """Return the class of each point, and all classes."""
         intervals = self.intervals(chosen)
         codes = [cut[leaves] for cut, leaves in zip(intervals, self.points.leaves, strict=True)]
         key, _ = keys(codes, [int(cut[-1]) + 1 for cut in intervals])
@@ -152,16 +152,18 @@ class _Table:
         return owners, self.points.classes(owners, len(present))
 
     def cost(self, owners: IntArray, classes: Classes) -> float | None:
-        """The discernability; None where more rows, or people, are suppressed than allowed."""
+        """Return the discernability; None if more rows or people are suppressed than allowed."""
         fails = failing(self.problem.criteria, classes)
         if self.points.lost(fails[owners]) > self.problem.allowed:
             return None
         suppressed = int(classes.sizes[fails].sum())
         released = classes.sizes[~fails]
+        # Discernability: a released row pays the size of its class, a suppressed one the whole
+        # table.
         return int(released @ released) + suppressed * self.problem.rows
 
     def prices(self, finest: Iterable[int]) -> IntArray:
-        """The least that the rows of each point pay where only these cuts are made."""
+        """Return the least cost of the rows of each point if at most these cuts are made."""
         owners, classes = self.group(finest)
         paid: IntArray = (
             self.points.counts * np.maximum(classes.sizes, self.problem.smallest)[owners]
@@ -169,15 +171,16 @@ class _Table:
         return paid
 
     def least(self, original: SizeCounts) -> float:
-        """What any set of splits costs at least, those between held values included."""
+        """Return a lower bound for any set of splits, including splits between counted values."""
         return int((original.rows * np.maximum(original.sizes, self.problem.smallest)).sum())
 
     def bound(self, owners: IntArray, split: int, price: IntArray) -> float:
-        """The least cost with a further split; infinite where it suppresses too many rows.
+        """Return the least cost with a further split; infinite if it suppresses too many rows.
 
         A class that fails the absorbing part of the criteria fails however it is cut further.
         """
         column, leaf = self.splits[split]
+        # A split divides each class: code 2c below the leaf, 2c + 1 from it on.
         finer, classes = self._classes(2 * owners + (self.points.leaves[column] >= leaf))
         lacking = failing(self.problem.necessary, classes)
         if self.points.lost(lacking[finer]) > self.problem.allowed:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 NAME = "meyerson-williams"
+# All sets are listed in memory.
 _MOST_SUBSETS = 2_000_000
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
-    """Cover the rows by sets of k .. 2k - 1 of least diameter per new row, then part the sets.
+    """Cover the rows by sets of k .. 2k - 1 of least diameter per new row, then separate the sets.
 
     *Guarantee*: starred cells at most (2k - 1)(2k - 2) / k x H(2k - 1) times the fewest possible:
     a set of diameter d has k d to (2k - 1)(2k - 2) d starred cells, and greedy cover loses at most
@@ -62,7 +63,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
 
 
 def factor(k: int) -> float:
-    """How many times the fewest starred cells there can be."""
+    """Return the guaranteed factor over the fewest starred cells."""
     harmonic = sum(1 / i for i in range(1, 2 * k))
     return max(1.0, (2 * k - 1) * (2 * k - 2) / k * harmonic)
 
@@ -100,7 +101,7 @@ def _cover(distances: IntArray, sizes: range, watch: SearchProgress) -> list[set
 
 
 def _tables(rows: int, sizes: range) -> list[IntArray]:
-    """All sets of rows of each size, one per line."""
+    """Return all sets of rows of each size, one per line."""
     return [
         np.fromiter(chain.from_iterable(combinations(range(rows), size)), dtype=np.int64).reshape(
             -1, size
@@ -110,7 +111,7 @@ def _tables(rows: int, sizes: range) -> list[IntArray]:
 
 
 def _diameters(table: IntArray, distances: IntArray) -> IntArray:
-    """The largest distance within each set."""
+    """Return the largest distance within each set."""
     widest = np.zeros(len(table), dtype=np.int64)
     for first, second in combinations(range(table.shape[1]), 2):
         np.maximum(widest, distances[table[:, first], table[:, second]], out=widest)

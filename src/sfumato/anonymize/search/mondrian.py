@@ -66,14 +66,14 @@ class Runs:
         )
 
     def best(self) -> Cuts:
-        """The most balanced cut of each box, the lowest of several."""
+        """Return the most balanced cut of each box, the lowest of several."""
         best = np.maximum.reduceat(self.balance, self.starts)
         equal = np.flatnonzero(self.balance == best[self.box])
         first = equal[_starts(self.box[equal])]
         return self._cuts(self.value[first], best)
 
     def by_balance(self, most: int) -> Iterator[Cuts]:
-        """The most balanced cuts of each box one after the other; balance 0 where none is left."""
+        """Yield the most balanced cuts of each box in turn; balance 0 if none is left."""
         ceiling = int(self.balance.max()) + 1
         order = np.argsort((self.box + 1) * ceiling - self.balance, kind="stable")
         lengths = np.diff(self.starts, append=len(order))
@@ -92,8 +92,9 @@ class Runs:
 def best_cuts(
     box: NDArray[np.int32], box_count: int, values: NDArray[np.integer], counts: IntArray
 ) -> Cuts:
-    """The most balanced cut of each of the boxes 0 .. box_count - 1, none of which is empty."""
+    """Return the most balanced cut of each box 0 .. box_count - 1; none is empty."""
     width = int(values.max()) + 1
+    # Few points in many boxes: sorting is cheaper than a histogram of every box.
     if box_count * width > _DENSE_FACTOR * len(box):
         return Runs.of(box, values, counts).best()
     keys = box.astype(np.int64) * width + values
@@ -114,9 +115,9 @@ def best_cuts(
 def _summed(
     box: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray, width: int
 ) -> tuple[IntArray, IntArray]:
-    """The keys box x width + value that occur, in order, and the rows of each.
+    """Return the keys box * width + value that occur, in order, and the rows of each.
 
-    Key and count are sorted as one integer, so that nothing need be gathered afterwards.
+    Key and count are sorted as one integer, which saves gathering the counts afterwards.
     """
     most = int(counts.max())
     bits = most.bit_length() if most > 1 else 0
@@ -136,7 +137,7 @@ def _summed(
 
 
 def _starts(ordered: IntArray) -> IntArray:
-    """Where each run of equal numbers begins."""
+    """Return where each run of equal numbers begins."""
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.flatnonzero(first)
@@ -162,7 +163,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
 
 
 def partition(problem: Problem, points: DataPoints, watch: SearchProgress) -> NDArray[np.int32]:
-    """The group of each point."""
+    """Return the group of each point."""
     require_root(problem, points)
     state = Boxes(problem, points)
     while state.box_count:
@@ -233,13 +234,14 @@ class Boxes:
         self._divide(zeros.astype(bool), zeros.astype(np.int16), zeros)
 
     def allowable(self, position: int) -> tuple[Cuts, FloatArray]:
-        """The best cut of each box along a column, and how wide it is there; -1 without a cut."""
+        """Return the best cut of each box along a column, and its width there; -1 without a cut."""
         cuts, line = self._allowable(self.leaves[position]), self._lines[position]
+        # LeFevre et al. 2006: the column with the widest normalized range is cut.
         width = (line[cuts.high] - line[cuts.low]) / self._spans[position]
         return cuts, np.where(cuts.balance >= self.problem.smallest, width, -1.0)
 
     def _allowable(self, values: NDArray[np.integer]) -> Cuts:
-        """The most balanced cut along a column whose sides pass; balance 0 where none does."""
+        """Return the most balanced cut along a column whose sides pass; balance 0 if none does."""
         if self._plain:
             return best_cuts(self.box, self.box_count, values, self.counts)
         best: Cuts | None = None
@@ -261,7 +263,7 @@ class Boxes:
         return best
 
     def _pass(self, values: NDArray[np.integer], cut: IntArray, open_boxes: BoolArray) -> IntArray:
-        """Which of the open boxes have sides that both pass every criterion."""
+        """Return which of the open boxes have sides that both pass every criterion."""
         number = np.cumsum(open_boxes) - 1
         tested = np.flatnonzero(open_boxes[self.box])
         box = self.box[tested]
@@ -284,6 +286,7 @@ class Boxes:
             self.leaves = [values[stays] for values in self.leaves]
             self.box = (np.cumsum(divided, dtype=np.int32) - 1)[self.box[stays]]
             chosen, cuts = chosen[divided], cuts[divided]
+        # Box b splits into 2b and 2b + 1.
         self.box_count = 2 * len(chosen)
         column = chosen[self.box]
         side = np.zeros(len(self.box), dtype=np.int32)
@@ -293,7 +296,7 @@ class Boxes:
         self.box = self.box * 2 + side
 
     def _branch(self, divided: BoolArray, chosen: NDArray[np.int16], cuts: IntArray) -> None:
-        """Note the cuts in the tree."""
+        """Add the cuts to the tree."""
         self.ends.append(self.nodes[~divided])
         parents = self.nodes[divided]
         self.nodes = self.made + np.arange(2 * len(parents))
@@ -305,7 +308,7 @@ class Boxes:
 def chosen_cuts(
     candidates: Sequence[Cuts], widths: Sequence[FloatArray]
 ) -> tuple[BoolArray, NDArray[np.int16], IntArray]:
-    """Whether each box is cut, along which column and behind which leaf.
+    """Choose for each box whether to cut it, along which column and behind which leaf.
 
     The widest column wins, then the most balanced cut, then the first.
     """
@@ -383,7 +386,7 @@ class _Units:
         self._divide(np.zeros(box_count, dtype=bool), np.zeros(len(self.rows), dtype=np.int64))
 
     def _preferences(self, starts: IntArray) -> IntArray:
-        """For each box the columns from widest to narrowest, ties in their order."""
+        """Return for each box the columns from widest to narrowest; ties keep their order."""
         widths = []
         for line, leaves in zip(self._lines, self.points.leaves, strict=True):
             mine = leaves[self.point]
@@ -392,7 +395,7 @@ class _Units:
         return np.argsort(-np.array(widths), axis=0, kind="stable")
 
     def _lower_rows(self, tested: IntArray, columns: IntArray) -> IntArray:
-        """How many rows of each tested unit go to the lower half of its box."""
+        """Return how many rows of each tested unit go to the lower half of its box."""
         box, point, rows = self.box[tested], self.point[tested], self.rows[tested]
         values = np.zeros(len(tested), dtype=np.int64)
         column = columns[box]
@@ -414,7 +417,7 @@ class _Units:
         return lower_rows
 
     def _pass(self, tested: IntArray, lower_rows: IntArray, box_count: int) -> BoolArray:
-        """Which boxes have two halves that pass."""
+        """Return which boxes have two halves that pass."""
         if self._plain:
             return np.ones(box_count, dtype=bool)
         side = lower_rows[tested] == 0
@@ -442,6 +445,6 @@ class _Units:
         self.point = np.concatenate([point, point])[nonempty][order]
 
     def shares(self) -> Shares:
-        """The groups found."""
+        """Return the groups found."""
         point, rows, group = (np.concatenate(arrays) for arrays in zip(*self._done, strict=True))
         return Shares(self.points, point, rows, group)

@@ -106,9 +106,10 @@ class _Hunt:
         return self.key is not None and not (self.lower[self.unseen] < self.key[0]).any()
 
     def doubts(self) -> Iterator[Levels]:
-        """Nodes that may rule out others below the floor: whoever is coarser fails no more rows.
+        """Return nodes that may exclude others below the floor: coarser nodes fail no more rows.
 
-        Of those below the floor that may cost less than the best, the nearest above them on it.
+        For the nodes below the floor that may cost less than the best, these are the nearest nodes
+        above them on the floor.
         """
         bottom, shape = np.array(self.problem.bottom), self.problem.shape
         tried: list[int] = []
@@ -122,7 +123,7 @@ class _Hunt:
             yield tuple(int(level) for level in np.unravel_index(tried[-1], shape))
 
     def choose(self) -> Levels:
-        """The open node whose check promises to close most others."""
+        """Return the open node whose check promises to close most others."""
         while self._ranking:
             levels = self._ranking.pop()
             if self.open[levels]:
@@ -144,12 +145,12 @@ class _Hunt:
         return self._ranking.pop()
 
     def _dearer(self) -> IntArray:
-        """For every node, how many open ones have a larger bound."""
+        """Count for every node the open ones with a larger bound."""
         bounds = np.sort(self.lower[self.open])
         return len(bounds) - np.searchsorted(bounds, self.lower, side="right")
 
     def check(self, levels: Levels) -> None:
-        """Examine a node and close what it rules out."""
+        """Examine a node, and close the nodes that it excludes."""
         node = self.examiner.examine(levels)
         self.open[levels] = False
         upward = self.cost.upward(node)
@@ -178,7 +179,7 @@ class _Hunt:
         self._raise(finer)
 
     def _raise(self, box: tuple[slice, ...]) -> None:
-        """Bring the bounds of a box up to what is known of its nodes."""
+        """Raise the bounds of a box to what is known about its nodes."""
         floor = self.cost.floor(self.problem, box, self.failing[box], self.upward[box])
         np.maximum(self.lower[box], floor, out=self.lower[box])
 

@@ -46,7 +46,7 @@ def refine(
     weights: Mapping[str, float] | None = None,
     limit_seconds: float | None = None,
 ) -> Refined:
-    """Search the suppressed rows again, and what is then suppressed again, until nothing is left.
+    """Search suppressed rows again, round by round, until none are left or none can be released.
 
     *Guarantee*: every round's classes pass on their own. Where two rounds write the same labels
     their classes are one, which passes because criteria are union-closed. Sensitive values are
@@ -109,7 +109,7 @@ def _again(
 
 
 def _suppressed(view: View, step: Generalization) -> View:
-    """The rows of a view that are in classes which fail."""
+    """Return the rows of a view in classes that fail."""
     rows = np.flatnonzero(released_classes(step.node, [codes[0] for codes in view.codes]) < 0)
     return replace(
         view,
@@ -125,7 +125,7 @@ def _joined(
     steps: Sequence[Generalization],
     groups: Sequence[tuple[IntArray, IntArray]],
 ) -> GroupedRelease:
-    """The classes of all rounds, each with the labels of its round's levels."""
+    """Return the classes of all rounds, each with the labels of its round's levels."""
     counts = [step.classes for step in steps]
     starts = np.cumsum([0, *counts[:-1]])
     point = np.concatenate([members for members, _ in groups])

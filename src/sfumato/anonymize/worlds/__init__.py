@@ -31,12 +31,12 @@ def answer(
     labels: Trust = "public",
     starred: bool = True,
 ) -> AnswerBounds:
-    """Answer a question on a generalized or suppressed table.
+    """Answer a query on a generalized or suppressed table.
 
-    `released` is counted over the quasi-identifiers, the sensitive columns and any other that the
-    question names. `labels` says what a range tells: that values lie in it (public), or also that
-    both its ends occur in some row (tight). Rows that are blank everywhere are suppressed ones,
-    which may be anything, unless `starred` says that there are none.
+    `released` is counted over the quasi-identifiers, the sensitive columns and all others that the
+    query names. With `labels` "public" a range says only that values lie in it; with "tight" also
+    that both its ends occur in some row. Rows that are blank everywhere are suppressed and may be
+    anything, unless `starred` says that there are none.
     """
     if labels not in get_args(Trust):
         raise ParameterError(

@@ -44,7 +44,7 @@ class AnswerBounds(Shown):
         return Card(f"from {figures[0]} to {figures[1]}, estimated {figures[2]}", {})
 
     def json(self) -> dict[str, float | None]:
-        """All of it, ready to be written."""
+        """Return it as plain data for JSON."""
         return {"lower": self.lower, "upper": self.upper, "estimate": self.estimate}
 
 
@@ -66,7 +66,7 @@ class SelectableRows:
     most: IntArray
 
     def answer(self, aggregate: Aggregate) -> AnswerBounds:
-        """The aggregate over every selection, the empty one only where it has a value."""
+        """Return the aggregate over every selection, empty ones only if it has a value there."""
         if aggregate == "count":
             expected = float((self.chance * self.count).sum())
             return _clamped(float(self.least.sum()), float(self.most.sum()), expected)
@@ -89,12 +89,14 @@ class SelectableRows:
         return _clamped(below.least_largest(), -above.least(), self._expected_least(-1))
 
     def _side(self, values: FloatArray) -> _Extreme:
-        """Sort the entries of each group by value, and say which rows must and may be taken."""
+        """Sort the entries of each group by value; count the rows that must and may be taken."""
+        # In each group the smallest values come first, because they make the aggregate smallest.
         order = np.lexsort((values, self.group))
         group, count = self.group[order], self.count[order]
         before = np.cumsum(count) - count
         starts = np.searchsorted(group, group)
         before -= before[starts]
+        # The first `least` rows must be taken, the next up to `most` may be.
         forced = np.clip(self.least[group] - before, 0, count)
         available = np.clip(self.most[group] - before, 0, count)
         return _Extreme(values[order], forced, available - forced)
@@ -104,9 +106,9 @@ class SelectableRows:
         return float((self.chance * self.count * self.middle)[selectable].sum())
 
     def _expected_least(self, sign: int) -> float:
-        """The expected least value (greatest for sign -1) of a selection that is not empty.
+        """Return the expected smallest value (greatest for sign -1) of a nonempty selection.
 
-        Rows are selected independently: the i-th smallest is the least where it is selected and
+        Rows are selected independently: the i-th smallest is the smallest if it is selected and
         none before it is.
         """
         order = np.argsort(sign * self.middle, kind="stable")
@@ -125,12 +127,12 @@ class _Extreme:
     optional: IntArray
 
     def least_sum(self) -> float:
-        """All that must be, and the negative ones that may be."""
+        """Return the smallest sum: all forced rows, and optional rows with negative values."""
         extra = _product(np.minimum(self.values, 0), self.optional)
         return float((_product(self.values, self.forced) + extra).sum())
 
     def least_mean(self) -> float:
-        """What must be taken, joined by the smallest of what may be, as long as it helps."""
+        """Return the smallest mean: forced rows, and the smallest optional rows that lower it."""
         # A mean falls as long as the next value is below it: one of the prefixes is least.
         order = np.argsort(self.values, kind="stable")
         rows = np.cumsum(np.append(self.forced.sum(), self.optional[order]))
@@ -140,17 +142,17 @@ class _Extreme:
         return float((sums[nonempty] / rows[nonempty]).min())
 
     def least(self) -> float:
-        """The smallest that can be taken."""
+        """Return the smallest value that can be taken."""
         return float(self.values[self.forced + self.optional > 0].min())
 
     def least_largest(self) -> float:
-        """The least that the largest can be: of what must be taken, or else of any one row."""
+        """Return the smallest possible maximum: of the forced rows, or of any one row."""
         forced = self.values[self.forced > 0]
         return float(forced.max()) if len(forced) else self.least()
 
 
 def _product(values: FloatArray, rows: IntArray) -> FloatArray:
-    """Values times rows, 0 of what is unknown and not taken."""
+    """Return values times rows; 0 for unknown values that are not taken."""
     return np.where(rows > 0, values, 0.0) * rows
 
 
@@ -165,7 +167,7 @@ def tighten(
     table: ReleasedTable,
     selected: Selected,
 ) -> AnswerBounds:
-    """Narrow the bounds of a count or a sum; others stay as they are."""
+    """Narrow the bounds of a count or a sum by tight labels; others stay unchanged."""
     columns, counts = table.columns, table.counts
     if aggregate not in ("count", "sum") or answer.lower is None or answer.upper is None:
         return answer
@@ -191,9 +193,10 @@ def tighten(
 def _ends(
     name: str, known: ReleasedColumn, selection: RowSelection, selected: Selected
 ) -> tuple[Forced, Forced]:
-    """The ends that draw a row in and those that keep one out, by the rows that can have them."""
+    """Return the range ends that force a row in, and those that force one out, by possible rows."""
     drawn_in: Forced = {}
     kept_out: Forced = {}
+    # Only rows that may or may not be selected can be decided by an end.
     doubtful = selected.possible & ~selected.certain
     present = known.covers.ends[np.unique(known.labels)]
     for end in np.unique(present[present >= 0]).tolist():
@@ -207,6 +210,6 @@ def _ends(
 
 
 def _cheapest(costs: FloatArray, counts: IntArray, can: BoolArray, ends: int) -> float:
-    """The least cost of giving each of so many ends to a different row."""
+    """Return the least cost of assigning each end to a different row."""
     costs_per_row = np.sort(np.repeat(costs[can], np.minimum(counts[can], ends)))
     return float(costs_per_row[:ends].sum())

@@ -57,7 +57,7 @@ def answer_buckets(
 
 
 def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int:
-    """Whether columns are of the rows (0) or of the values (1)."""
+    """Return 0 if columns are in the rows, 1 if they are in the values."""
     for side, table in enumerate((rows, values)):
         if all(column in table.columns for column in columns):
             return side
@@ -69,7 +69,7 @@ def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int
 
 
 class _Side:
-    """One of the two tables, and what of it is asked for."""
+    """One of the two tables, with the conditions on its columns."""
 
     def __init__(
         self, table: Frequencies, schema: Schema, where: Formula, measure: str | None, group: str
@@ -86,11 +86,11 @@ class _Side:
         return np.array([numbers[name] for name in self.names], dtype=np.int64)[self._numbers]
 
     def sizes(self, names: Sequence[object]) -> IntArray:
-        """How many rows each group has."""
+        """Return how many rows each group has."""
         return np.bincount(self._groups(names), self._counts, len(names)).astype(np.int64)
 
     def totals(self, names: Sequence[object]) -> tuple[IntArray, IntArray, FloatArray]:
-        """How many of each group are asked for, at least, at most and in expectation."""
+        """Return the selected rows of each group: at least, at most and in expectation."""
         groups, chosen = self._groups(names), self._selected
         sure, may = (
             np.bincount(groups, self._counts * selected, len(names)).astype(np.int64)
@@ -102,7 +102,7 @@ class _Side:
     def choice(
         self, names: Sequence[object], least: IntArray, most: IntArray, met: FloatArray
     ) -> SelectableRows:
-        """Of each group so many entries as meet, any of those asked for."""
+        """Return for each group as many entries as meet, any of the selected ones."""
         may = np.flatnonzero(self._selected.possible)
         groups, chosen = self._groups(names)[may], self._selected
         return SelectableRows(

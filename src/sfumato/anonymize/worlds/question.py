@@ -50,7 +50,7 @@ class Formula:
         return tuple(dict.fromkeys(column for column, _, _ in self.atoms))
 
     def constants(self, column: str) -> set[Any]:
-        """The constants that a column is compared with."""
+        """Return the constants that a column is compared with."""
         return {
             constant
             for name, _, constants in self.atoms
@@ -60,12 +60,12 @@ class Formula:
 
 
 def conjunction(formulas: Sequence[Formula]) -> Formula:
-    """All of these; of none, always true."""
+    """Join formulas by AND; without any, the result is always true."""
     return _join(formulas, _all_true)
 
 
 def not_null(column: str) -> Formula:
-    """That a column is not missing."""
+    """Return the formula that a column is not missing."""
     return _single(column, lambda value: value is not None)
 
 
@@ -87,7 +87,7 @@ def parse_predicate(tree: exp.Expr, schema: Schema) -> Formula:
 
 
 def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
-    """The conditions that must all hold."""
+    """Return the conditions that a top-level AND joins."""
     from sqlglot import exp
 
     if tree is None:
@@ -100,7 +100,7 @@ def conjuncts(tree: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _atom(tree: exp.Expr, schema: Schema) -> Formula:
-    """A test of one column against constants."""
+    """Read a test of one column against constants."""
     from sqlglot import exp
 
     if isinstance(tree, exp.Column):
@@ -142,7 +142,7 @@ def _column(tree: object, schema: Schema) -> Column:
 
 
 def _constant(tree: exp.Expr, column: Column) -> Any:
-    """A constant as a value that compares with those of the column."""
+    """Read a constant as a value that is comparable with those of the column."""
     from sqlglot import exp
 
     if isinstance(tree, exp.Cast):
@@ -182,7 +182,7 @@ def _single(column: str, test: Test, *constants: Any) -> Formula:
 
 
 def _known(test: Callable[[Any], bool]) -> Test:
-    """Unknown of what is missing."""
+    """Return a test that is unknown for missing values, as in SQL."""
     return lambda value: None if value is None else test(value)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Stretches = Mapping[Leaf, tuple[Number, Number]]
 
 _WEIGHT_UNITS = 1 << 40
-"""So finely the widths of stretches are weighed; a single number weighs one part."""
+"""Parts into which the whole width is divided; a single number weighs one part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class LeafNumbers:
 
     @classmethod
     def of(cls, leaves: Sequence[Leaf], stretches: Stretches) -> LeafNumbers:
-        """Leaves that are no numbers are never summed."""
+        """Return the numbers of leaves; leaves that are not numbers are never summed."""
         ends = [stretches.get(leaf) or (_float(leaf), _float(leaf)) for leaf in leaves]
         low, high = np.array([(float(least), float(greatest)) for least, greatest in ends]).T
         weights = np.ones(len(leaves), dtype=np.int64)
@@ -79,9 +79,9 @@ class LeafNumbers:
 def stretches_between(
     column: Column, taxonomy: Taxonomy, labels: Iterable[Leaf], constants: Iterable[Any]
 ) -> Stretches:
-    """More leaves of a column whose numbers are not written out, and the ends of each.
+    """Return additional leaves for numbers that no label lists, with the ends of each.
 
-    The cuts are among them. Empty where every number that a label can stand for is a leaf.
+    The cuts are among them. Empty if every number that a label can cover is a leaf.
     """
     spans = _spans(column, labels)
     if not spans or declared(column):
@@ -101,7 +101,7 @@ def stretches_between(
 
 
 def _spans(column: Column, labels: Iterable[Leaf]) -> list[tuple[Number, Number]]:
-    """The ends of bounds and of ranges, as far as these lie within the bounds."""
+    """Return the ends of bounds and of range labels, cut to the bounds."""
     if column.kind not in (Kind.INTEGER, Kind.REAL):
         return []
     bounds = column.domain if isinstance(column.domain, Bounds) else None
@@ -121,7 +121,7 @@ def _spans(column: Column, labels: Iterable[Leaf]) -> list[tuple[Number, Number]
 
 
 def _cuts(constant: Decimal, column: Column, first: Number, last: Number) -> list[Number]:
-    """A constant as a double, which all values are, or the whole numbers next to it."""
+    """Return a constant as a double, or the whole numbers next to it."""
     if not first <= constant <= last:
         return []
     if column.kind is Kind.REAL:
@@ -130,7 +130,7 @@ def _cuts(constant: Decimal, column: Column, first: Number, last: Number) -> lis
 
 
 def _weight(low: Number, high: Number, span: Number) -> int:
-    """The share of a stretch in all of them, in parts; a number has one part or is one of few."""
+    """Return the weight of a stretch among all; for integers their number, if all are few."""
     if isinstance(low, int) and span < _WEIGHT_UNITS:
         return int(high) - low + 1
     return max(1, int((Decimal(high) - Decimal(low)) / Decimal(span or 1) * _WEIGHT_UNITS))
@@ -252,7 +252,7 @@ class RowSelection:
         self._truths = self._true(formula)
 
     def _true(self, formula: Formula) -> list[tuple[int, ...]]:
-        """The combinations of kinds that satisfy the predicate."""
+        """Return the combinations of kinds that satisfy the predicate."""
         size = prod(len(kinds.truths) for kinds in self.kinds)
         if size > _MOST_KINDS:
             raise QueryError(
@@ -349,7 +349,7 @@ class ReleasedTable:
         return cls(columns, measure, table.counts)
 
     def select(self, formula: Formula) -> tuple[RowSelection, Selected]:
-        """Which rows a predicate selects."""
+        """Return which rows a predicate selects."""
         selection = RowSelection(formula, self.columns, self.measure, len(self.counts))
         return selection, selection.select()
 
@@ -368,7 +368,7 @@ class ReleasedTable:
 
 
 def _starred(table: Frequencies) -> BoolArray:
-    """Which combinations are blank in every column: suppressed rows."""
+    """Return which combinations are blank in every column, and so suppressed."""
     starred = np.ones(len(table), dtype=bool)
     for axis, codes in zip(table.axes, table.codes, strict=True):
         present, numbers = np.unique(codes, return_inverse=True)
@@ -380,7 +380,7 @@ def _starred(table: Frequencies) -> BoolArray:
 def _known(
     column: Column, table: Frequencies, starred: BoolArray, constants: set[Any]
 ) -> ReleasedColumn:
-    """One column: its labels, the root standing for the cells of suppressed rows."""
+    """Read one column; cells of suppressed rows have the root as label."""
     index = table.columns.index(column.name)
     present, numbers = np.unique(table.codes[index], return_inverse=True)
     texts = table.axes[index].decode(present).to_pylist()
@@ -403,7 +403,7 @@ def _known(
 
 
 def _endless(column: Column) -> SchemaError:
-    """The error for a star in a column without declared values: nothing bounds it."""
+    """Return the error for a star in a column without declared values: nothing bounds it."""
     return SchemaError(
         "domain_missing",
         f"Column {column.name!r} has cells that say nothing, and its schema does not declare what "
@@ -412,12 +412,12 @@ def _endless(column: Column) -> SchemaError:
 
 
 def _outermost(column: Column) -> Sequence[Scalar]:
-    """The ends of bounds, which are leaves even where their grid is too fine to write out."""
+    """Return the bounds as leaves, even if their grid is too fine to list."""
     return (column.domain.low, column.domain.high) if isinstance(column.domain, Bounds) else ()
 
 
 def _bounded(column: Column) -> bool:
-    """Whether the schema says which numbers there can be."""
+    """Return whether the schema bounds the numbers of the column."""
     return column.domain is not None or (
         column.hierarchy is not None and column.hierarchy.declared is not None
     )
