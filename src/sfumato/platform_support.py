@@ -49,7 +49,7 @@ class OpenedFile:
     """The path and the identity of an opened file, to detect that it was replaced.
 
     Once the path was found to hold another file, the file counts as lost, even if it is put back:
-    what was written to the other one meanwhile is unknown. Decision `ledger-head`.
+    what was written to the other one meanwhile is unknown. Decision `ledger`.
     """
 
     def __init__(self, path: Path, opened: os.stat_result) -> None:

@@ -3,7 +3,7 @@
 Inside, labels are plain. Where a column has its own spelling, single values, the ends of ranges and
 the members of sets are spelled when they leave and plain again when they are read. Other labels,
 such as 1976-12 or 197x, stand for many values and have names of their own. Decisions `what-travels`
-and `written-forms`.
+and `reading-files`.
 """
 
 from __future__ import annotations

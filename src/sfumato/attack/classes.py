@@ -119,7 +119,7 @@ class ClassValues:
         return np.bincount(self.owners, self.counts).astype(np.int64)
 
     def hit(self, cells: BoolArray) -> int:
-        """How many people have a row in some of the cells."""
+        """Return how many people have a row in some of the cells."""
         if self.people is None:
             return int(self.counts[cells].sum())
         return len(np.unique(self.people[np.repeat(cells, self.counts)]))

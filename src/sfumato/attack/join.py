@@ -116,7 +116,7 @@ def _columns(case: Case, *tables: HeldTable) -> list[Column]:
 
 
 def _has_labels(classes: Boxes) -> bool:
-    """Whether some released cell stands for several values."""
+    """Return whether some released cell stands for several values."""
     return any((column.covers.leaves[column.labels] > 1).any() for column in classes.columns)
 
 

@@ -171,7 +171,7 @@ class LookedUp:
         return cls(rows, values, width, likely, prior)
 
     def guess(self, people: Frequencies) -> IntArray:
-        """The likeliest value of each combination."""
+        """Return the likeliest value of each combination."""
         points = self.rows.locate(people)
         fits = np.zeros((len(people), self.width))
         for mine, theirs in fitting(points, self.rows):
@@ -187,7 +187,7 @@ class LookedUp:
 
 
 def _likelihood(column: BoxColumn, sizes: IntArray, values: IntArray, width: int) -> FloatArray:
-    """The logarithm of how common each leaf is among released rows with each value."""
+    """Return the logarithm of how common each leaf is among released rows with each value."""
     rows = np.zeros((len(column.covers.starts), width))
     np.add.at(rows, (column.labels, values), sizes)
     spread = column.over_leaves(rows / column.covers.leaves[:, None]) + 1.0

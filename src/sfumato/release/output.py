@@ -103,7 +103,7 @@ class Output:
         return not isinstance(self.target, Path)
 
     def in_words(self, *, tables: int = 1) -> str:
-        """The output in words."""
+        """Return the output in words."""
         if self.is_table:
             return f"the table {self.target}, and its side-car {self.path.name}.json"
         if self.is_folder:

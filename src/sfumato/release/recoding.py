@@ -103,7 +103,7 @@ class ByColumn:
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
-        """The query whose result is released, valid inside the context."""
+        """Yield the query whose result is released, valid inside the context."""
         with ExitStack() as lent:
             coded = _coded(engine, table, self.maps, self.unchanged, lent)
             names = [column_map.column for column_map in self.maps]
@@ -141,7 +141,7 @@ class ByRow:
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
-        """The query whose result is released, valid inside the context."""
+        """Yield the query whose result is released, valid inside the context."""
         width = len(self.maps)
         released = self.shares.column_names[width + 1 :]
         with ExitStack() as lent:
@@ -235,7 +235,7 @@ class ByCuts:
 
     @contextmanager
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
-        """The query whose result is released, valid inside the context."""
+        """Yield the query whose result is released, valid inside the context."""
         names = [column_map.column for column_map in self.maps]
         carried = [*map(_code, range(len(names))), *map(_carried, range(len(self.unchanged)))]
         with ExitStack() as lent:

@@ -52,22 +52,22 @@ class TablesOnDemand(Mapping[str, pa.Table]):
 
     @abstractmethod
     def sizes(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return how many rows each table has."""
 
     @abstractmethod
     def first(self, rows: int) -> dict[str, pa.Table]:
-        """The first rows of each table."""
+        """Return the first rows of each table."""
 
     @abstractmethod
     def streamed(self, name: str) -> AbstractContextManager[Batches]:
-        """The rows of a table, batch by batch."""
+        """Return the rows of a table, batch by batch."""
 
     def beside(self) -> Sequence[ColumnComparison]:
         """Columns of the original beside the released ones, for its holder."""
         return ()
 
     def by_engine(self, name: str) -> AbstractContextManager[EngineRows] | None:  # noqa: ARG002
-        """The rows of a table for their engine to write; None where no engine has them."""
+        """Return the rows of a table for their engine to write; None where no engine has them."""
         return None
 
 
@@ -87,16 +87,16 @@ class HeldTables(TablesOnDemand):
         return len(self._tables)
 
     def sizes(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return how many rows each table has."""
         return {name: table.num_rows for name, table in self._tables.items()}
 
     def first(self, rows: int) -> dict[str, pa.Table]:
-        """The first rows of each table."""
+        """Return the first rows of each table."""
         return {name: table.slice(0, rows) for name, table in self._tables.items()}
 
     @contextmanager
     def streamed(self, name: str) -> Iterator[Batches]:
-        """The rows of a table, batch by batch."""
+        """Yield the rows of a table, batch by batch."""
         yield self._tables[name].to_reader()
 
 
@@ -126,7 +126,7 @@ def with_bars(release: Release, chosen: str) -> pa.Table:
 
 
 def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
-    """The stated error of each noisy column."""
+    """Return the stated error of each noisy column."""
     error = release.error or {}
     if release.guarantee.kind != "differential privacy":
         return {}
@@ -333,7 +333,7 @@ class Release(Shown):
         return {"Method": self.provenance.method}
 
     def _rows(self) -> CardTable:
-        """The first of the released rows."""
+        """Return the first of the released rows."""
         tables = on_demand(self.tables)
         [(name, first), *_] = tables.first(SHOWN).items()
         rows = list(zip(*(column.to_pylist() for column in first.columns), strict=True))

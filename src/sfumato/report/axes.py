@@ -114,7 +114,7 @@ class Dates:
         return Linear(self.low, self.high).share(values)
 
     def ticks(self, most: int) -> list[Tick]:
-        """The first days of the shortest periods of which at most `most` fit."""
+        """Return the first days of the shortest periods of which at most `most` fit."""
         first, last = math.ceil(self.low), math.floor(self.high)
         days = (self.high - self.low) / max(most, 1)
         for step in _DAY_STEPS:
@@ -161,7 +161,7 @@ def scale_around(low: float, high: float, *, zero: bool = False, percent: bool =
 
 
 def round_step(span: float, most: int) -> float:
-    """The smallest step of 1, 2 or 5 times a power of ten that fits at most `most` times."""
+    """Return the smallest step of 1, 2 or 5 times a power of ten that fits at most `most` times."""
     least = span / max(most, 1)
     power = 10.0 ** math.floor(math.log10(least))  # the largest power of ten up to `least`
     steps = (factor * power for factor in (1, 2, 5, 10, 20))
@@ -223,7 +223,7 @@ def draw_frame(
 
 
 def y_label_width(scale: Scale, height: float) -> float:
-    """The pixels that the labels of a y axis need, with a gap."""
+    """Return the pixels that the labels of a y axis need, with a gap."""
     labels = (label for _, label in _y_ticks(scale, height))
     return max((text_width(label, SMALL) for label in labels), default=0.0) + 8
 

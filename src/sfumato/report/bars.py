@@ -152,7 +152,7 @@ def error_note(note: str) -> str:
 
 
 def errors_header(errors: Sequence[object]) -> tuple[str, ...]:
-    """The header of the column of errors, where there is one."""
+    """Return the header of the column of errors, where there is one."""
     return ("95 % interval",) if errors else ()
 
 

@@ -138,7 +138,7 @@ def _label(data: GroupedNumbers) -> str:
 
 
 def _largest_table(data: GroupedNumbers, label: str) -> PageTable:
-    """The largest numbers with their groups."""
+    """Return the largest numbers with their groups."""
     size = len(data.numbers)
     largest = data.select(np.argsort(-data.numbers, kind="stable")[:LISTED])
     caption = label if size <= LISTED else f"{label}: the {LISTED} largest of {size:,}"
@@ -295,7 +295,7 @@ def _square_edges(values: FloatArray) -> FloatArray:
 
 
 def is_ordered(kind: pa.DataType) -> bool:
-    """Whether values of a type have positions on an axis."""
+    """Return whether values of a type have positions on an axis."""
     types = pa.types
     return is_date(kind) or bool(
         types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
@@ -303,14 +303,14 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 
 def has_positions(values: pa.ChunkedArray) -> bool:
-    """Whether values are ordered, and small enough for an axis to tell them apart."""
+    """Return whether values are ordered, and small enough for an axis to tell them apart."""
     return is_ordered(values.type) and bool(
         (np.abs(positions_of(values)) < _LARGEST_POSITION).all()
     )
 
 
 def is_date(kind: pa.DataType) -> bool:
-    """Whether values of a type are dates or timestamps."""
+    """Return whether values of a type are dates or timestamps."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 

@@ -51,10 +51,10 @@ class Shown:
 
     @abstractmethod
     def _card(self) -> Card:
-        """The card of this object."""
+        """Return the card of this object."""
 
     def _line(self) -> str:
-        """The line of the card; a subclass may compute it without the rest."""
+        """Return the line of the card; a subclass may compute it without the rest."""
         return self._card().line
 
     def __repr__(self) -> str:

@@ -69,7 +69,7 @@ def draw_comparison(
 
 
 def fold(pictures: Iterable[tuple[str, Picture]]) -> list[Block]:
-    """The first pictures as they are, each further one folded under its line of text."""
+    """Return the first pictures as they are, each further one folded under its line of text."""
     return [
         picture if index < _UNFOLDED else Folded(summary, [picture])
         for index, (summary, picture) in enumerate(pictures)

@@ -70,7 +70,7 @@ def line_path(
 def band_path(
     x: Sequence[float], tops: Sequence[float], bottoms: Sequence[float], *, steps: bool
 ) -> str:
-    """The area between two lines: along the tops, then back along the bottoms."""
+    """Return the area between two lines: along the tops, then back along the bottoms."""
     forward = line_path(x, tops, steps=steps)
     backward = line_path(x[::-1], bottoms[::-1], steps=steps, rises_first=True)
     return f"{forward}L{backward[1:]}z"
@@ -177,7 +177,7 @@ class Drawing:
             self.height = self.legend(self.height, entries, title)
 
     def svg(self, attributes: str, before: str = "") -> str:
-        """The whole SVG element, with more `attributes` and elements `before` the marks."""
+        """Return the whole SVG element, with more `attributes` and elements `before` the marks."""
         width, height = coordinate(self.width), coordinate(self.height)
         marks = "".join(self._marks)
         return (
@@ -206,12 +206,12 @@ LONGEST_VALUE = 80
 
 
 def text_width(text: str, size: float) -> float:
-    """The most pixels that a line of text takes, at a font size in pixels."""
+    """Return the most pixels that a line of text takes, at a font size in pixels."""
     return size * sum(map(_letter_width, text))
 
 
 def fit(text: str, room: float, size: float) -> str:
-    """The text, cut with an ellipsis if it does not fit into `room` pixels."""
+    """Return the text, cut with an ellipsis if it does not fit into `room` pixels."""
     if text_width(text, size) <= room:
         return text
     remaining = room / size - _WIDTHS["…"]  # in multiples of the font size

@@ -70,17 +70,17 @@ class MapSide(NamedTuple):
 
 
 def is_longitude(column: str) -> bool:
-    """Whether the name of a column says that it counts from west to east."""
+    """Return whether the name of a column says that it counts from west to east."""
     return column.lower() in _LONGITUDES
 
 
 def is_latitude(column: str) -> bool:
-    """Whether the name of a column says that it counts from south to north."""
+    """Return whether the name of a column says that it counts from south to north."""
     return column.lower() in _LATITUDES
 
 
 def is_geographic(sides: tuple[MapSide, MapSide]) -> bool:
-    """Whether east is to the right and north is up."""
+    """Return whether east is to the right and north is up."""
     x, y = sides
     return not (x.names or y.names) and is_longitude(x.title) and is_latitude(y.title)
 
@@ -178,7 +178,7 @@ def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
 
 
 def shade_legend(steps: Sequence[float]) -> list[tuple[str, str]]:
-    """The class of each shade, and the values it stands for in words."""
+    """Return the class of each shade, and the values it stands for in words."""
     labels = [
         f"below {show(steps[0])}",
         *(f"{show(low)} to {show(high)}" for low, high in pairwise(steps)),
@@ -212,7 +212,7 @@ def coarsen(
 
 
 def shade_paths(cells: FloatArray, steps: Sequence[float]) -> list[tuple[str, str]]:
-    """The cells as one path for each shade, the first row at the bottom.
+    """Return the cells as one path for each shade, the first row at the bottom.
 
     Neighbours of one shade in a row make one rectangle, so that thousands of cells stay small.
     """
@@ -278,7 +278,7 @@ def draw_map_frame(drawing: Drawing, sides: tuple[MapSide, MapSide]) -> ChartFra
 
 
 def _room_left(names: Sequence[str], most: float) -> float:
-    """The pixels that names to the left of an area take, with a gap; none without names."""
+    """Return the pixels that names to the left of an area take, with a gap; none without names."""
     widest = max((text_width(name, SMALL) for name in names), default=0.0)
     return min(widest, most) + 8 if names else 0.0
 
@@ -465,7 +465,7 @@ def _spread_over_grid(boxes: Sequence[MapBox], sides: tuple[MapSide, MapSide]) -
 
 
 def _overlap_shares(lows: FloatArray, highs: FloatArray, edges: FloatArray) -> FloatArray:
-    """The share of each stretch that lies between each two neighbouring edges."""
+    """Return the share of each stretch that lies between each two neighbouring edges."""
     inside = np.minimum(highs[:, None], edges[1:]) - np.maximum(lows[:, None], edges[:-1])
     return np.asarray(np.clip(inside, 0, None) / (highs - lows)[:, None])
 

@@ -42,7 +42,7 @@ def _text(value: object) -> str:
 
 
 def _right(rows: Sequence[Sequence[object]]) -> list[bool]:
-    """Which columns have only numbers; they are aligned to the right."""
+    """Return which columns have only numbers; they are aligned to the right."""
     return [
         all(isinstance(cell, int | float | None) and not isinstance(cell, bool) for cell in column)
         for column in zip(*rows, strict=True)

@@ -2,7 +2,7 @@
 
 Its content security policy allows its own style sheet (by hash) and nothing else, so that even a
 mistake in escaping could neither run a script nor call home. Templates escape all text; only
-drawings are trusted. Decisions `pages`, `dependencies` and `charts`.
+drawings are trusted. Decisions `pages` and `dependencies`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def write_page(page: str, path: Path, *, overwrite: bool) -> None:
 
 
 def generator_of(page: str) -> str | None:
-    """The program that made a page, as the page states it."""
+    """Return the program that made a page, as the page states it."""
     match = _GENERATOR.search(page)
     return match[1] if match else None
 
@@ -110,7 +110,7 @@ def _keep_percent_together(value: Any) -> Any:
 
 
 def _numeric(table: PageTable) -> list[bool]:
-    """Which columns have only numbers; they are aligned to the right."""
+    """Return which columns have only numbers; they are aligned to the right."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.headers)
     return [
         bool(column) and all(_NUMBER.fullmatch(_text(cell)) for cell in column)

@@ -26,7 +26,7 @@ DARK_SHADES = ("#2e2822", "#5a4129", "#8a5f35", "#b98347", "#dcae72", "#f9e6c6")
 
 
 def series_tones(series: Iterable[str]) -> dict[str, int]:
-    """The number of a tone for each series, in the order in which the series come."""
+    """Return the number of a tone for each series, in the order in which the series come."""
     # Tones repeat after the last; charts with more series than tones also list them in a table.
     return {name: index % len(TONES) for index, name in enumerate(dict.fromkeys(series))}
 
@@ -50,7 +50,7 @@ def picture_style() -> str:
 
 
 def sheet(name: str) -> str:
-    """The text of a file among the templates, such as a style sheet."""
+    """Return the text of a file among the templates, such as a style sheet."""
     return files("sfumato.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 

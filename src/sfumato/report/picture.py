@@ -1,4 +1,4 @@
-"""A picture: SVG at any width, as part of a page or as a file of its own. Decision `charts`."""
+"""A picture: SVG at any width, as part of a page or as a file of its own. Decision `pages`."""
 
 from __future__ import annotations
 

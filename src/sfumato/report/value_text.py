@@ -76,14 +76,14 @@ def labelled(name: str, value: Any) -> str:
 
 
 def figure_text(name: str, value: Any) -> str:
-    """The value of a figure; its name may say that it is a share or a text of the user."""
+    """Return the value of a figure; its name may say that it is a share or a text of the user."""
     if name in SHARES and value is not None:
         return share(value)
     return value_text(value, verbatim=name in VERBATIM)
 
 
 def figure_name(key: str) -> str:
-    """The name of a figure as people say it."""
+    """Return the name of a figure as people say it."""
     return _NAMES.get(key, ratios_to_decimals(key.replace("_", " ")))
 
 
@@ -107,5 +107,5 @@ def _mapping_text(facts: Mapping[str, Any], *, verbatim: bool) -> str:
 
 
 def _is_remark(value: object) -> bool:
-    """Whether a value is a sentence, which needs no name before it."""
+    """Return whether a value is a sentence, which needs no name before it."""
     return isinstance(value, str) and value.count(" ") > 2

@@ -1,7 +1,7 @@
 """The application: every request goes one way, whatever its route.
 
 Host → path and method → token → permission → rate → form → a free worker → the door → reply. What
-is refused is refused as early as that, and nothing of it reaches the vault. Decision `http-routes`.
+is refused is refused as early as that, and nothing of it reaches the vault. Decision `operations`.
 """
 
 from __future__ import annotations

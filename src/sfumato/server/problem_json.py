@@ -1,7 +1,7 @@
 """Refusals as they are sent: one form for all, with the codes that every door has.
 
 Which status a refusal gets follows from its kind in the tree of errors; a few codes have their own.
-Nothing here may tell more than the error's public message does. Decision `http-routes`.
+Nothing here may tell more than the error's public message does. Decision `operations`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A field has one name, one line of help and one list of words for every door; only how it is written
 in JSON is said here. A file is never taken by its name: it would be the server's. Decision
-`http-routes`.
+`operations`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A door is a module of `gate.doors` with a tuple `ROUTES`, listed in `gate.routes`. What stands
 behind a route is a plain function that may block: it is run in a thread and given a `Call`, whose
-values were checked against the route's form, by a caller who was admitted. Decision `http-routes`.
+values were checked against the route's form, by a caller who was admitted. Decision `operations`.
 """
 
 from __future__ import annotations

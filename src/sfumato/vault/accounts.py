@@ -1,6 +1,6 @@
 """The ledger of a vault: its accounts, balances and charges, and what the operator may change.
 
-Principals' accounts stand beside those of populations: decision `ledger-stores`.
+Principals' accounts stand beside those of populations: decision `ledger`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The configuration of a vault, `vault.toml`: data sets, units, budgets, limits and principals.
 
 `load` reads it, `changing` reads it under the vault's lock, `save` replaces it atomically.
-Decisions `ledger-stores` and `budgets`.
+Decisions `ledger` and `budgets`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Running an analyst's program: the request from public facts, and what comes back.
 
 How many blocks there are follows from what is given or declared, never from rows. Decision
-`program-blocks`.
+`programs`.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class CountedRows:
         return self._across(first, second)
 
     def _holder(self, name: str) -> HeldTable | None:
-        """The table that has a column."""
+        """Return the table that has a column."""
         holders = (self.release.table, self.release.buckets)
         return next((table for table in holders if table is not None and name in table.names), None)
 

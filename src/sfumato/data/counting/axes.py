@@ -58,11 +58,11 @@ class Listed:
         return len(self.values)
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """The values that these codes stand for."""
+        """Return the values that these codes stand for."""
         return self.values.take(pa.array(codes))
 
     def code(self) -> exp.Expr:
-        """The SQL of the value itself; `encode` looks up its code."""
+        """Return the SQL of the value itself; `encode` looks up its code."""
         # The cast is for databases that store dates as timestamps.
         value: exp.Expr = exp.column(self.column, quoted=True)
         return exp.cast(value, "DATE") if pa.types.is_date32(self.values.type) else value
@@ -110,7 +110,7 @@ class Grid:
         return self.points + self.nullable * (2 if self.kind is Kind.REAL else 1)
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """The values that these codes stand for, NULL and NaN included."""
+        """Return the values that these codes stand for, NULL and NaN included."""
         low, step = self.bounds.low, self.bounds.grid_step
         assert step is not None
         inside = np.minimum(codes.astype(np.int64), self.points - 1)
@@ -138,7 +138,7 @@ class Grid:
         return np.asarray(float(low) + positions * float(step), dtype=np.float64)
 
     def code(self) -> exp.Expr:
-        """The SQL of the code of a value; NULL for a value that is not on the axis."""
+        """Return the SQL of the code of a value; NULL for a value that is not on the axis."""
         value = exp.column(self.column, quoted=True)
         low, high = literal(self.bounds.low), literal(self.bounds.high)
         case = exp.case()
@@ -157,7 +157,7 @@ class Grid:
         return exp.column(key).is_(exp.Null()).not_()
 
     def _nearest(self, value: exp.Expr) -> exp.Expr:
-        """The SQL of the nearest point of a value strictly inside the bounds."""
+        """Return the SQL of the nearest point of a value strictly inside the bounds."""
         low, step = self.bounds.low, self.bounds.grid_step or 1
         if self.kind is Kind.REAL:
             steps = exp.Paren(this=value - literal(low)) / literal(Decimal(step))
@@ -210,7 +210,7 @@ Axis = Listed | Grid
 
 
 def declared(column: Column) -> Axis:
-    """The axis of a column's public domain; reals without a step get a round one."""
+    """Return the axis of a column's public domain; reals without a step get a round one."""
     match column.public_domain:
         case Values(values=values):
             array = (
@@ -334,7 +334,7 @@ def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
 
 
 def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integer]]:
-    """The axis and the codes of one column."""
+    """Return the axis and the codes of one column."""
     if isinstance(column, Grid):
         numbers, missing = _joined(chunks)
         if missing is not None:
@@ -399,7 +399,7 @@ def _stored(distinct: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _joined(chunks: Sequence[_Integers]) -> tuple[NDArray[np.integer], BoolArray | None]:
-    """All numbers, and a mask of NULL where there is any."""
+    """Return all numbers, and a mask of NULL where there is any."""
     numbers = np.concatenate([chunk.numbers for chunk in chunks])
     if all(chunk.missing is None for chunk in chunks):
         return numbers, None

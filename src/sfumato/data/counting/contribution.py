@@ -116,7 +116,7 @@ def bound(
 
 
 def _owned(rows: exp.Query) -> exp.Query:
-    """The rows that belong to somebody."""
+    """Return the rows that belong to somebody."""
     owned = exp.column(PERSON).is_(exp.Null()).not_()
     return (
         exp.select(exp.Star())
@@ -126,7 +126,7 @@ def _owned(rows: exp.Query) -> exp.Query:
 
 
 def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
-    """The people with more rows or, with keys, more groups than the unit allows."""
+    """Return the people with more rows or, with keys, more groups than the unit allows."""
     counted, rows = exp.Count(this=exp.Star()), exp.convert(unit.max_rows)
     if keys is None:
         return (
@@ -172,7 +172,7 @@ def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query
 
 
 def _first(rows: exp.Expr, order: exp.Order, groups: int) -> exp.Select:
-    """The rows of everybody's first groups, in an order that tells groups apart."""
+    """Return the rows of everybody's first groups, in an order that tells groups apart."""
     rank = exp.Window(this=exp.DenseRank(), partition_by=[exp.column(PERSON)], order=order)
     placed = exp.select(exp.Star(), exp.alias_(rank, "sf_place", copy=False)).from_(
         rows, copy=False
@@ -213,7 +213,7 @@ def _counted(rows: exp.Expr) -> exp.Expr:
 
 
 def _kept_rows(max_rows: int) -> exp.Expr:
-    """How many rows a chosen combination keeps."""
+    """Return how many rows a chosen combination keeps."""
     total, running, before, count = (
         exp.column(name) for name in ("sf_total", "sf_running", "sf_before", COUNT)
     )
@@ -298,7 +298,7 @@ def _early(rows: exp.Query, groups: int, keys: Sequence[str], keyed: Keyed) -> e
 
 
 def _with_person(rows: exp.Query, people: exp.Query) -> exp.Select:
-    """The rows that have a person, as `sf_rows`, left-joined with figures of the person."""
+    """Return the rows that have a person, as `sf_rows`, left-joined with figures of the person."""
     mine = exp.column(PERSON, table="sf_rows")
     return (
         exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier("sf_rows")))
@@ -321,7 +321,7 @@ _TURN, _PERSON = "sf_turn", "sf_person"
 
 
 def rows_between(table: exp.Expr, of: str, low: date, high: date) -> exp.Select:
-    """The rows of a table from day `low` to day `high`, both included."""
+    """Return the rows of a table from day `low` to day `high`, both included."""
     # Half open, so that a timestamp on the last day is included.
     behind = high if high == date.max else high + timedelta(days=1)
     first, stop = (exp.cast(exp.Literal.string(day.isoformat()), "DATE") for day in (low, behind))
@@ -340,7 +340,7 @@ def count_cells(table: exp.Expr, of: str, low: date, high: date, by: str | None)
 def rows_of_people(
     table: exp.Expr, of: str, unit: Unit, low: date, high: date, by: str | None, person: exp.Expr
 ) -> exp.Select:
-    """The first `max_rows` rows of each person between two days.
+    """Return the first `max_rows` rows of each person between two days.
 
     The result has `person, n` with the number of rows; with `by` it has `person, cell, turn`, one
     line for each row. Rows without a person are left out.

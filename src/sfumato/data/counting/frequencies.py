@@ -77,7 +77,7 @@ class Frequencies:
         return len(self.counts)
 
     def axis(self, column: str) -> Axis:
-        """The axis of a column."""
+        """Return the axis of a column."""
         return self.axes[self.columns.index(column)]
 
     def of(self, columns: Sequence[str]) -> Frequencies:
@@ -275,7 +275,7 @@ def _rows(
     keys: Sequence[str],
     where: exp.Expr | None,
 ) -> exp.Select:
-    """The query of the rows to count, with their keys under names of our own."""
+    """Return the query of the rows to count, with their keys under names of our own."""
     values = [
         exp.column(column, quoted=True) if isinstance(column, str) else column.code()
         for column in columns
@@ -295,7 +295,7 @@ def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.S
 
 
 def _if_alike(name: str) -> exp.Expr:
-    """The number that all rows of a group share, else `DIFFERENT`."""
+    """Return the number that all rows of a group share, else `DIFFERENT`."""
     least, most = exp.Min(this=exp.column(name)), exp.Max(this=exp.column(name))
     case = exp.case().when(exp.EQ(this=least, expression=most), least.copy())
     return exp.alias_(case.else_(exp.convert(DIFFERENT)), name)

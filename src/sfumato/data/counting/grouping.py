@@ -77,7 +77,7 @@ class SortedGroups:
     counts: Counts
 
     def rows_in_company(self) -> IntArray:
-        """The rows that are not alone in their group."""
+        """Return the rows that are not alone in their group."""
         lengths = np.diff(self.starts, append=len(self.order))
         return np.sort(self.order[np.repeat(lengths > 1, lengths)])
 
@@ -194,14 +194,14 @@ def _sort(numbers: IntArray) -> None:
 
 
 def _starts(ordered: IntArray) -> IntArray:
-    """Where each run of equal keys begins."""
+    """Return where each run of equal keys begins."""
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.flatnonzero(first)
 
 
 def ragged(firsts: IntArray, lengths: IntArray) -> IntArray:
-    """The concatenated positions of runs: for each run `lengths` positions from `firsts`."""
+    """Return the concatenated positions of runs: for each run `lengths` positions from `firsts`."""
     steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     positions: IntArray = np.repeat(firsts, lengths) + steps
     return positions

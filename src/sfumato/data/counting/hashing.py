@@ -43,25 +43,25 @@ class Keyed:
     native: Native | None = None
 
     def order(self, names: Sequence[str]) -> exp.Expr:
-        """The hash to sort by; the values themselves must break ties."""
+        """Return the hash to sort by; the values themselves must break ties."""
         return self.of([exp.column(name) for name in names])
 
     def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
-        """The hash of any values."""
+        """Return the hash of any values."""
         return self.native(self.salt, values) if self.native else digest(self.salt, values)
 
     def number(self, names: Sequence[str]) -> exp.Expr:
-        """The hash as a BIGINT that is not negative, in the same order."""
+        """Return the hash as a BIGINT that is not negative, in the same order."""
         return self.order(names) if self.native else integer(self.order(names))
 
     def top(self, names: Sequence[str], bits: int) -> exp.Expr:
-        """The leading `bits` bits of `number`, which are in the same order."""
+        """Return the leading `bits` bits of `number`, which are in the same order."""
         lower = (63 if self.native else 4 * DIGITS) - bits
         return exp.BitwiseRightShift(this=self.number(names), expression=exp.convert(lower))
 
 
 def digest(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """The md5, in hexadecimal, of a salt and some values as text."""
+    """Return the md5, in hexadecimal, of a salt and some values as text."""
     text: exp.Expr = exp.convert(salt)
     for value in values:
         text_of_value = exp.Coalesce(
@@ -75,7 +75,7 @@ def digest(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
 def folded(
     hashed: Callable[[Sequence[exp.Expr]], exp.Expr], values: Sequence[exp.Expr]
 ) -> exp.Expr:
-    """The hash of any number of values; of many, the hash of the hashes of blocks."""
+    """Return the hash of any number of values; of many, the hash of the hashes of blocks."""
     while len(values) > _AT_ONCE:
         starts = range(0, len(values), _AT_ONCE)
         values = [hashed(values[start : start + _AT_ONCE]) for start in starts]

@@ -47,12 +47,12 @@ def most_cells() -> int:
 
 
 def most_combinations(columns: int) -> int:
-    """The number of combinations of so many columns that our process may hold."""
+    """Return the number of combinations of so many columns that our process may hold."""
     return most_cells() // max(columns, 1)
 
 
 def most_values() -> int:
-    """The number of values of one hierarchy that our process may hold."""
+    """Return the number of values of one hierarchy that our process may hold."""
     return most_cells() // CELLS_PER_VALUE
 
 
@@ -78,7 +78,7 @@ class TooManyCombinationsError(SourceError):
 def bounded(
     reader: pa.RecordBatchReader, columns: Sequence[str], most: int
 ) -> pa.RecordBatchReader:
-    """The batches of a result; refuse it once it has more than `most` rows."""
+    """Yield the batches of a result; refuse it once it has more than `most` rows."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         read = 0
@@ -118,19 +118,19 @@ class SizeCounts:
 
 
 def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
-    """The number of combinations of some columns that occur, counted in the engine."""
+    """Return the number of combinations of some columns that occur, counted in the engine."""
     grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
     counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _COUNT))
     return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_COUNT][0].as_py())
 
 
 def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
-    """The number of cells of the combinations of some columns."""
+    """Return the number of cells of the combinations of some columns."""
     return combinations(engine, table, columns) * len(columns)
 
 
 def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> SizeCounts:
-    """The sizes of the classes of some columns, counted in the engine."""
+    """Return the sizes of the classes of some columns, counted in the engine."""
     sizes = _grouped(table, columns).select(_counted(exp.Star(), _SIZE))
     return _size_counts(engine, sizes, _SIZE)
 

@@ -120,7 +120,7 @@ class Engine(Protocol):
         ...
 
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """The columns of a table, in order, and their kinds."""
+        """Return the columns of a table, in order, and their kinds."""
         ...
 
     def run(self, query: exp.Query) -> pa.Table:
@@ -172,7 +172,7 @@ class Engine(Protocol):
 
 
 def render(tree: exp.Expr, dialect: str) -> str:
-    """The SQL of a tree in a dialect: identifiers quoted, no comments, nothing unsupported.
+    """Return the SQL of a tree in a dialect: identifiers quoted, no comments, nothing unsupported.
 
     Malformed cells of marked tables are read as NULL, and texts are cut to their limits.
     """
@@ -223,13 +223,13 @@ def _cast(value: exp.Expr, to: str) -> exp.Expr:
 
 
 def created(kind: str, name: str | exp.Table, query: exp.Query) -> exp.Create:
-    """The statement that creates a view or table from a query."""
+    """Return the statement that creates a view or table from a query."""
     target = named(name) if isinstance(name, str) else name
     return exp.Create(this=target, kind=kind, expression=query)
 
 
 def dropped(kind: str, table: exp.Table) -> exp.Drop:
-    """The statement that drops a view or table."""
+    """Return the statement that drops a view or table."""
     return exp.Drop(tables=[table.copy()], kind=kind)
 
 
@@ -330,7 +330,7 @@ def translating_errors(
 
 
 def _interrupted(error: BaseException) -> bool:
-    """Whether an error was raised during the cleanup after Ctrl-C, which it would hide."""
+    """Return whether an error was raised during the cleanup after Ctrl-C, which it would hide."""
     context = error.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):
         context = context.__context__
@@ -348,7 +348,7 @@ def engine_failed(engine: str, detail: str) -> EngineError:
 
 
 def not_utf8(detail: str) -> SourceError:
-    """The error of text that is not UTF-8, without quoting it."""
+    """Return the error of text that is not UTF-8, without quoting it."""
     return SourceError(
         "not_utf8",
         "A column of text has bytes that are not UTF-8.",
@@ -358,7 +358,7 @@ def not_utf8(detail: str) -> SourceError:
 
 
 def table_missing(engine: str, detail: str) -> SourceError:
-    """The error of a query that names a table the engine does not have."""
+    """Return the error of a query that names a table the engine does not have."""
     return SourceError(
         "table_missing",
         f"{engine} has no table of the name asked for.",

@@ -81,7 +81,7 @@ def translate(error: Exception) -> BaseException:
 
 
 def _hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """The hash of a text and values, as `Traits.hashed`."""
+    """Return the hash of a text and values, as `Traits.hashed`."""
     # DuckDB combines the hashes of several values by XOR; a second hash spreads the result evenly.
     joined = exp.Anonymous(this="HASH", expressions=[exp.convert(salt), *values])
     unsigned = exp.Anonymous(this="HASH", expressions=[joined])
@@ -188,7 +188,7 @@ class DuckDB:
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """The columns of a table, in order, and their kinds."""
+        """Return the columns of a table, in order, and their kinds."""
         return kinds_of(self.run(everything(table).limit(0)).schema)
 
     @translating_errors(translate)
@@ -370,7 +370,7 @@ class _BatchPrefetch:
         self._next = self._worker.submit(fetch)
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next batch, or None after the last one."""
+        """Return the next batch, or None after the last one."""
         try:
             batch = self._next.result()
         except KeyboardInterrupt:

@@ -36,12 +36,12 @@ Asked: TypeAlias = Kind | Column
 
 
 def kind_asked(asked: Asked) -> Kind:
-    """The kind to read a column as."""
+    """Return the kind to read a column as."""
     return asked.kind if isinstance(asked, Column) else asked
 
 
 def stored_schema(columns: Mapping[str, Asked]) -> pa.Schema:
-    """The Arrow schema in which columns are stored."""
+    """Return the Arrow schema in which columns are stored."""
     return pa.schema([(name, STORED[kind_asked(asked)]) for name, asked in columns.items()])
 
 
@@ -56,17 +56,17 @@ DIGITS_OF_REAL = 15
 
 
 def plain(data_type: pa.DataType) -> pa.DataType:
-    """The type of the values, also where they are dictionary-encoded."""
+    """Return the type of the values, also where they are dictionary-encoded."""
     return data_type.value_type if types.is_dictionary(data_type) else data_type
 
 
 def is_text(data_type: pa.DataType) -> bool:
-    """Whether a type holds text, plain or dictionary-encoded."""
+    """Return whether a type holds text, plain or dictionary-encoded."""
     return plain(data_type) in {pa.string(), pa.large_string(), pa.string_view()}
 
 
 def kind_of(data_type: pa.DataType) -> Kind | None:
-    """The kind that a type holds; None where there is none.
+    """Return the kind that a type holds; None where there is none.
 
     A timestamp without a zone counts as a date; conversion refuses times of day.
     """
@@ -89,7 +89,7 @@ def kind_of(data_type: pa.DataType) -> Kind | None:
 
 
 def fits(data_type: pa.DataType, kind: Kind) -> bool:
-    """Whether every value of a type converts to a kind exactly."""
+    """Return whether every value of a type converts to a kind exactly."""
     if types.is_null(data_type):
         return True
     match kind:
@@ -106,7 +106,7 @@ def fits(data_type: pa.DataType, kind: Kind) -> bool:
 
 
 def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
-    """The kind of each column; refuse columns of a type that has none."""
+    """Return the kind of each column; refuse columns of a type that has none."""
     kinds = {field.name: kind_of(field.type) for field in schema}
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
@@ -123,7 +123,7 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
 
 
 def _called(data_type: pa.DataType) -> str:
-    """The name of a type for messages; of a type of one database the name there."""
+    """Return the name of a type for messages; of a type of one database the name there."""
     if isinstance(data_type, pa.OpaqueType):
         return f"{data_type.type_name} of {data_type.vendor_name}"
     return str(data_type)

@@ -49,7 +49,7 @@ class TextLimit:
     drops_longer: bool = False
 
     def applied(self, value: exp.Expr) -> exp.Expr:
-        """The SQL of the limited text."""
+        """Return the SQL of the limited text."""
         # A text of few bytes has few characters; testing the bytes first saves counting characters.
         bits = exp.Anonymous(this="BIT_LENGTH", expressions=[value.copy()])
         short = exp.LTE(this=bits, expression=exp.convert(8 * self.characters))
@@ -122,13 +122,13 @@ def doubted(table: exp.Table, doubts: Mapping[str, Doubt]) -> exp.Table:
 
 
 def as_stored(table: exp.Table) -> tuple[exp.Table, dict[str, Doubt]]:
-    """The unmarked table, and how its cells may be malformed."""
+    """Return the unmarked table, and how its cells may be malformed."""
     stored = table.copy()
     return stored, stored.meta.pop(DOUBTED, {})
 
 
 def sound(name: str, doubt: Doubt) -> exp.Expr:
-    """The SQL of a cell; NULL where it is malformed."""
+    """Return the SQL of a cell; NULL where it is malformed."""
     value = exp.column(name, quoted=True)
     match doubt:
         case Doubt.TIME:
@@ -165,7 +165,7 @@ def as_spelled(text: exp.Expr, dialect: str) -> exp.Expr:
 
 
 def is_changed(table: exp.Table) -> bool:
-    """Whether a table is marked."""
+    """Return whether a table is marked."""
     return DOUBTED in table.meta or LIMITED in table.meta
 
 

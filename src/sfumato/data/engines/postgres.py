@@ -58,7 +58,7 @@ DIALECT = "postgres"
 
 
 def rendered(tree: exp.Expr) -> str:
-    """The SQL of a tree in the dialect of PostgreSQL."""
+    """Return the SQL of a tree in the dialect of PostgreSQL."""
     # DIV() returns numeric, so it needs a cast. Where both sides are certainly BIGINT, `/` divides
     # integers, many times as fast. BIT_COUNT takes only bit strings, not integers.
     tree = tree.copy()
@@ -75,7 +75,7 @@ def rendered(tree: exp.Expr) -> str:
 
 
 def _is_long(tree: exp.Expr) -> bool:
-    """Whether a tree is certainly a BIGINT: a cast to it, or arithmetic of such trees."""
+    """Return whether a tree is certainly a BIGINT: a cast to it, or arithmetic of such trees."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     is_integer_division = isinstance(tree, exp.Div) and bool(tree.args.get("typed"))
@@ -90,7 +90,7 @@ def once(query: exp.Select) -> exp.Select:
 
 
 def hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """The hash of a text and values, as `Traits.hashed`."""
+    """Return the hash of a text and values, as `Traits.hashed`."""
     # PostgreSQL sums the hashes of the columns of a row; a second hash spreads the result evenly.
     row = exp.Anonymous(this="ROW", expressions=[exp.cast(exp.convert(salt), "TEXT"), *values])
     added = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, exp.convert(0)])
@@ -99,7 +99,7 @@ def hashed(salt: str, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def from_hex(digits: exp.Expr) -> exp.Expr:
-    """The number that hexadecimal digits stand for."""
+    """Return the number that hexadecimal digits stand for."""
     bits = exp.cast(exp.DPipe(this=exp.convert("x"), expression=digits), "BIT(28)")
     return exp.cast(bits, "BIGINT")
 
@@ -212,7 +212,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def reads_query(name: str) -> str:
-    """The query for the relations that a name stands for; `name` is an SQL literal."""
+    """Return the query for the relations that a name stands for; `name` is an SQL literal."""
     return _READS.format(name=name, of_values=",".join(_OF_VALUES.split()))
 
 
@@ -225,7 +225,7 @@ FROM pg_class WHERE oid = CAST(TO_REGCLASS({name}) AS OID)
 
 
 def relation_query(name: str) -> str:
-    """The query for the relation of a name; `name` is an SQL literal."""
+    """Return the query for the relation of a name; `name` is an SQL literal."""
     return _RELATION.format(name=name)
 
 
@@ -253,7 +253,7 @@ def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
 
 
 def resolved(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether everything that these relations read is known."""
+    """Return whether everything that these relations read is known."""
     return not any(row["elsewhere"] or row["opaque"] or row["reader"] for row in rows)
 
 
@@ -398,7 +398,7 @@ class Postgres:
 
     @translating_errors(_translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """The columns of a table, in order, and their kinds."""
+        """Return the columns of a table, in order, and their kinds."""
         if table == self._table:
             return kinds_of(self.look())
         return kinds_of(self.run(everything(table).limit(0)).schema)

@@ -42,7 +42,7 @@ class Identity:
     version: str | None = None
 
     def matches(self, other: Identity) -> bool:
-        """Whether both may read some of the same rows; a common container does not count."""
+        """Return whether both may read some of the same rows; a common container does not count."""
         return bool(
             self.names & (other.names | other.also)
             or self.also & other.names
@@ -55,7 +55,7 @@ class Resolving(Protocol):
     """An engine that finds the identity of its table in a catalogue."""
 
     def identity(self) -> Identity:
-        """The identity of the table of the engine."""
+        """Return the identity of the table of the engine."""
         ...
 
 
@@ -78,19 +78,19 @@ def identity_of_path(path: Path) -> Identity:
 
 
 def identity_of_folder(folder: Path) -> Identity:
-    """The identity of a folder that a server reads, with all files in it."""
+    """Return the identity of a folder that a server reads, with all files in it."""
     files = files_within(folder)
     return _identity([folder.resolve()], [file.path for file in files], files)
 
 
 def files_within(folder: Path) -> list[RegularFile]:
-    """The files of a folder that a server reads; it skips names that begin with . or _."""
+    """Return the files of a folder that a server reads; it skips names that begin with . or _."""
     files = (file for file in files_beneath(folder) if file.name[0] not in "._")
     return [regular_file(file) for file in sorted(files)]
 
 
 def identity_of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
-    """The identity of tables of a DuckDB file, by their names in the catalogue."""
+    """Return the identity of tables of a DuckDB file, by their names in the catalogue."""
     listed = list(tables)
     return Identity(
         frozenset(f"duckdb://{file.path}#{table}" for table in listed),
@@ -100,7 +100,7 @@ def identity_of_tables(file: RegularFile, tables: Iterable[str]) -> Identity:
 
 
 def unresolved(reason: str) -> SourceError:
-    """The refusal of a source that may read unknown tables."""
+    """Return the refusal of a source that may read unknown tables."""
     return SourceError(
         "source_unsupported",
         f"Cannot tell which rows this source reads: {reason}.",
@@ -144,7 +144,7 @@ SELECT COUNT(*) AS n FROM duckdb_functions() WHERE database_name = '{catalogue}'
 
 
 def tables_read(engine: DuckDB, table: exp.Table) -> set[str]:
-    """The table and, if it is a view, all tables that it reads, as schema.name."""
+    """Return the table and, if it is a view, all tables that it reads, as schema.name."""
     relations = _rows(engine, _RELATIONS, table.catalog)
     definitions = {(row["home"], row["name"]): row["definition"] for row in relations}
     start = (table.db.lower(), table.name.lower())

@@ -82,7 +82,7 @@ Frame = ArrowTable | LazyTable | Records | Mapping[str, Sequence[Any]]
 
 
 def is_spark(source: object) -> bool:
-    """Whether an object is a Spark data frame; works without importing Spark."""
+    """Return whether an object is a Spark data frame; works without importing Spark."""
     return type(source).__module__.startswith("pyspark.sql.") and hasattr(source, "sparkSession")
 
 
@@ -119,7 +119,7 @@ def arrow_table(source: object) -> pa.Table:
 
 
 def _by_column(rows: Records) -> dict[str, list[Any]]:
-    """The columns of all records in order of first occurrence; absent values are None."""
+    """Return the columns of all records in order of first occurrence; absent values are None."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
@@ -330,7 +330,7 @@ def _check_scheme(source: str) -> None:
 
 
 def identify(source: str, engine: Engine | None = None) -> Identity:
-    """The identity of a path or URL, from an engine that is open on it or a new one.
+    """Return the identity of a path or URL, from an engine that is open on it or a new one.
 
     A path needs no engine: only metadata of its files is read.
     """
@@ -464,13 +464,13 @@ def open_file(
 
 
 def duckdb_parts(url: str) -> tuple[str, str]:
-    """The path and the table name of a duckdb:// URL; a name may have '#' only in quotes."""
+    """Return the path and the table name of a duckdb:// URL; a name may have '#' only in quotes."""
     match = re.fullmatch(r'duckdb://(.*)#((?:[^#"]|"[^"]*")*)', url, re.DOTALL)
     return ("", "") if match is None else (match[1], match[2])
 
 
 def duckdb_file(url: str) -> tuple[RegularFile, exp.Table]:
-    """The file and the table of a URL; duckdb:///a/b is /a/b or, if that is missing, a/b."""
+    """Return the file and the table of a URL; duckdb:///a/b is /a/b or, if that is missing, a/b."""
     location, name = duckdb_parts(url)
     try:
         table = exp.to_table(name, dialect="duckdb")
@@ -521,7 +521,7 @@ def _copy_table(
 
 
 def files_of(source: str) -> tuple[RegularFile, ...]:
-    """The files of a source in their present state."""
+    """Return the files of a source in their present state."""
     if source.startswith("duckdb://"):
         return (duckdb_file(source)[0],)
     if isfile(source):  # noqa: PTH113  a name that no file can have is none
@@ -535,7 +535,7 @@ def missing_columns(
     layout: FileLayout = USUAL,
     known: Collection[RegularFile] = (),
 ) -> list[str]:
-    """The declared columns that the files of a source do not have.
+    """Return the declared columns that the files of a source do not have.
 
     Several files must agree. Files in `known` are unchanged since a check in which they agreed.
     """

@@ -297,7 +297,7 @@ def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
 
 
 def _all_hold(checks: CellArray) -> bool:
-    """Whether all checks hold; a missing cell passes."""
+    """Return whether all checks hold; a missing cell passes."""
     return pc.all(checks, min_count=0).as_py() is True
 
 
@@ -347,7 +347,7 @@ _EXACT = 1 << 53
 
 
 def natural_kind(cells: Sequence[Cell]) -> Kind:
-    """The kind of cells; text where they are of several kinds."""
+    """Return the kind of cells; text where they are of several kinds."""
     types = {type(cell) for cell in cells} - {type(None)}
     if types == {bool}:
         return Kind.BOOLEAN
@@ -430,7 +430,7 @@ def _chunk(cells: Sequence[Cell], start: int) -> Sequence[Cell]:
 
 
 def _native(cell: Cell, kind: Kind) -> Cell:
-    """The value of a cell whose type is of the kind; None for other cells."""
+    """Return the value of a cell whose type is of the kind; None for other cells."""
     match kind, cell:
         case Kind.BOOLEAN, bool():
             return cell
@@ -462,7 +462,7 @@ def fitting_kinds(engine: Engine) -> dict[str, set[Kind]]:
 
 
 def fitting_cells(engine: Engine, asked: Column) -> int:
-    """The number of cells of a text column that can be read as the column `asked`."""
+    """Return the number of cells of a text column that can be read as the column `asked`."""
     cell, rows = column(asked.name), exp.Count(this=exp.Star())
     counted = (
         exp.select(exp.alias_(cell, "sf_value"), exp.alias_(rows, "sf_count"))

@@ -149,13 +149,13 @@ class Marked:
 
 
 def keys_in(schema: pa.Schema) -> dict[str, dict[str, Any]]:
-    """The schema keys of the spellings in the metadata of fields."""
+    """Return the schema keys of the spellings in the metadata of fields."""
     spellings = ((field.name, spelling_in(field)) for field in schema)
     return {name: spelling.keys for name, spelling in spellings if spelling is not None}
 
 
 def spelling_in(field: pa.Field[Any]) -> Spelling | None:
-    """The spelling in the metadata of a field."""
+    """Return the spelling in the metadata of a field."""
     mark = (field.metadata or {}).get(_MARK)
     kind = kind_of(field.type)
     return None if mark is None or kind is None else spelling_of(kind, json.loads(mark))

@@ -54,12 +54,12 @@ _BLOCK = 1 << 20
 
 
 def marked(first: bytes) -> str | None:
-    """The encoding of the byte order mark, if there is one."""
+    """Return the encoding of the byte order mark, if there is one."""
     return next((name for mark, name in MARKS.items() if first.startswith(mark)), None)
 
 
 def guess_encoding(stream: ByteStream) -> str:
-    """The assumed encoding of text that is not UTF-8: Windows-1252, else ISO-8859-1."""
+    """Return the assumed encoding of text that is not UTF-8: Windows-1252, else ISO-8859-1."""
     while block := stream.read(_BLOCK):
         if any(byte in block for byte in _NOT_WINDOWS):
             return "iso-8859-1"
@@ -198,7 +198,7 @@ class Records:
         self.rows = 0
 
     def peek(self) -> bytes:
-        """The next bytes, without advancing."""
+        """Return the next bytes, without advancing."""
         self._fill()
         return self._ahead
 
@@ -208,7 +208,7 @@ class Records:
         self._offset += size
 
     def header(self) -> bytes:
-        """The first row without its line end."""
+        """Return the first row without its line end."""
         self._fill()
         ends = _positions_outside_quotes(np.frombuffer(self._ahead, np.uint8), _NEWLINE)
         row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
@@ -373,7 +373,7 @@ class Records:
 
 
 def _positions_outside_quotes(data: NDArray[np.uint8], byte: int) -> NDArray[np.intp]:
-    """The positions of a byte outside quotes."""
+    """Return the positions of a byte outside quotes."""
     is_match = data == byte
     quotes = data == _QUOTE
     if quotes.any():
@@ -582,7 +582,7 @@ def _opened(file: RegularFile) -> ByteStream:
 
 
 def encoding_of(path: Path | str) -> str:
-    """The assumed encoding of an undeclared file that is not UTF-8."""
+    """Return the assumed encoding of an undeclared file that is not UTF-8."""
     with closing(_opened(regular_file(path))) as stream:
         return guess_encoding(stream)
 
@@ -601,7 +601,7 @@ def split_row(row: bytes, separator: str) -> list[str]:
 
 
 def separator_by_names(header: bytes, declared: Collection[str]) -> str:
-    """The separator with which the header names the most declared columns."""
+    """Return the separator with which the header names the most declared columns."""
 
     def score(separator: str) -> tuple[int, int]:
         try:
@@ -614,7 +614,7 @@ def separator_by_names(header: bytes, declared: Collection[str]) -> str:
 
 
 def detect_separator(header: bytes, ahead: bytes) -> str:
-    """The separator on whose number the header and the next rows agree best."""
+    """Return the separator on whose number the header and the next rows agree best."""
     whole_rows = ahead.split(b"\n", ROWS_COMPARED)[:-1]
     unquoted = [b"".join(row.split(b'"')[0::2]) for row in (header, *whole_rows)]
 

@@ -90,7 +90,7 @@ _XLS = ("file_malformed", "it is an old .xls file", "Save it in the spreadsheet 
 
 
 def damaged(file: RegularFile) -> SourceError:
-    """The error of a package that cannot be unpacked."""
+    """Return the error of a package that cannot be unpacked."""
     return _refusal(file, "file_malformed", "it is damaged", "Save or fetch it again")
 
 
@@ -211,7 +211,7 @@ class _Extent:
 
 
 def _number(letters: str) -> int:
-    """The number of a column: A is 1, Z is 26, AA is 27."""
+    """Return the number of a column: A is 1, Z is 26, AA is 27."""
     number = 0
     for letter in letters:
         number = number * 26 + ord(letter) - ord("A") + 1
@@ -339,7 +339,7 @@ def _workbook(file: RegularFile) -> CalamineWorkbook:
 
 
 def _sheet(file: RegularFile, name: str | None, *, titles: bool) -> tuple[CalamineSheet, bool]:
-    """The named sheet, or the first with content; and whether there are others.
+    """Return the named sheet, or the first with content; and whether there are others.
 
     Unless `titles` count, a sheet with several rows is preferred to one with a single row.
     """
@@ -397,12 +397,12 @@ def _header(rows: list[list[Any]], first: int) -> int:
 
 
 def _has_content(cell: object) -> bool:
-    """Whether a cell is anything but spaces."""
+    """Return whether a cell is anything but spaces."""
     return not isinstance(cell, str) or cell.strip() != ""
 
 
 def _letters(position: int) -> str:
-    """The letters of a column position: 0 is A, 26 is AA."""
+    """Return the letters of a column position: 0 is A, 26 is AA."""
     letters = ""
     position += 1
     while position:

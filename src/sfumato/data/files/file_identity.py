@@ -77,7 +77,7 @@ class RegularFile:
 
 
 def regular_file(path: Path | str) -> RegularFile:
-    """The regular file at a path, symbolic links resolved; refuse anything else."""
+    """Return the regular file at a path, symbolic links resolved; refuse anything else."""
     name = str(path)
     try:
         real = Path(path).resolve()

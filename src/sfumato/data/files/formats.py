@@ -29,13 +29,13 @@ _TABS = (".tsv", ".tsv.gz")
 
 
 def ends_in(name: str, endings: tuple[str, ...]) -> bool:
-    """Whether a file name ends in one of these, with something before it."""
+    """Return whether a file name ends in one of these, with something before it."""
     small = name.lower()
     return small.endswith(endings) and small not in endings
 
 
 def fixed_separator(name: str) -> str | None:
-    """The separator that the end of a file name implies: a tab for .tsv."""
+    """Return the separator that the end of a file name implies: a tab for .tsv."""
     return "\t" if name.lower().endswith(_TABS) else None
 
 
@@ -56,12 +56,12 @@ _PATTERN = re.compile(r"[*?\[]")
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a path is read as Parquet: by its end, or because it is a folder."""
+    """Return whether a path is read as Parquet: by its end, or because it is a folder."""
     return ends_in(path.name, PARQUET) or _holds(path, Path.is_dir)
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path is a pattern of Parquet files; an existing path is never a pattern."""
+    """Return whether a path is a pattern of Parquet files; an existing path is never a pattern."""
     named = ends_in(path.name, PARQUET) and _PATTERN.search(str(path)) is not None
     return named and not _holds(path, Path.exists)
 
@@ -82,20 +82,20 @@ def parquet_paths(path: Path) -> list[Path]:
 
 
 def files_beneath(folder: Path) -> Iterator[Path]:
-    """All files of a folder, recursively; files that vanish meanwhile are skipped."""
+    """Yield all files of a folder, recursively; files that vanish meanwhile are skipped."""
     for directory, _, names in os.walk(folder):
         yield from (file for name in names if (file := Path(directory, name)).is_file())
 
 
 def partition_columns(paths: Iterable[Path]) -> list[str]:
-    """The columns that only folder names hold, such as year=2024 beside year=2025."""
+    """Return the columns that only folder names hold, such as year=2024 beside year=2025."""
     folder_names = {frozenset(name for name in path.parent.parts if "=" in name) for path in paths}
     differing = frozenset.union(*folder_names) - frozenset.intersection(*folder_names)
     return sorted({name.partition("=")[0] for name in differing})
 
 
 def _table_files(paths: Iterable[Path], path: Path) -> list[Path]:
-    """The paths that are part of the table; a file that is linked twice counts once."""
+    """Return the paths that are part of the table; a file that is linked twice counts once."""
     shown = [
         file
         for file in paths

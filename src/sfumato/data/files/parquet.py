@@ -35,7 +35,7 @@ _TRUE, _FALSE, _BYTE, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 6,
 
 
 def damaged_column(stream: BinaryIO, metadata: FileMetaData) -> str | None:
-    """The first column with a page that does not match its checksum; None if all match.
+    """Return the first column with a page that does not match its checksum; None if all match.
 
     Checksums are optional: a file without them is accepted.
     """
@@ -177,7 +177,7 @@ def _check_same(
 
 
 def rows_of(files: Sequence[RegularFile], *, batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-    """The rows of checked files, read by Arrow; DuckDB fails at times beyond its range.
+    """Yield the rows of checked files, read by Arrow; DuckDB fails at times beyond its range.
 
     A column with text that is not UTF-8 is returned as bytes.
     """
@@ -212,7 +212,7 @@ def _valid_cells(cells: CellArray) -> CellArray:
 
 
 def footer_schema(file: RegularFile) -> pa.Schema:
-    """The schema in the footer of a file; rows are not read."""
+    """Return the schema in the footer of a file; rows are not read."""
     _check_frame(file)
     schema = _metadata(file).schema.to_arrow_schema()
     check_names(schema.names)
@@ -221,7 +221,7 @@ def footer_schema(file: RegularFile) -> pa.Schema:
 
 
 def _checked_schema(file: RegularFile) -> pa.Schema:
-    """The schema of a file after checking footer and pages."""
+    """Return the schema of a file after checking footer and pages."""
     schema, metadata = footer_schema(file), _metadata(file)
     old = [
         name

@@ -60,7 +60,7 @@ def _packed(column: Column) -> bytes:
 
 
 def _column(field: pa.Field[Any]) -> Column | None:
-    """The column whose labels a field holds."""
+    """Return the column whose labels a field holds."""
     mark = (field.metadata or {}).get(_MARK)
     if mark is None:
         return None
@@ -69,7 +69,7 @@ def _column(field: pa.Field[Any]) -> Column | None:
 
 
 def with_typed_labels(rows: Batches) -> Batches:
-    """The rows with columns of labels converted where all labels are plain values."""
+    """Return the rows with columns of labels converted where all labels are plain values."""
     labelled_columns = [(position, _column(field)) for position, field in enumerate(rows.schema)]
     if not any(column for _, column in labelled_columns):
         return rows
@@ -109,7 +109,7 @@ def _values(labels: pa.ChunkedArray[Any], column: Column) -> pa.Array[Any] | Non
 
 
 def _value(label: str, column: Column) -> Scalar | None:
-    """The value of a label; None where writing the value would give another text."""
+    """Return the value of a label; None where writing the value would give another text."""
     spelling = column.spelling
     try:
         value = (
@@ -208,7 +208,7 @@ def _write_rows(reader: Batches, sheet: Worksheet, formats: _Formats, row: int) 
 def _cell_writer(
     sheet: Worksheet, formats: _Formats, name: str
 ) -> Callable[[int, int, object], None]:
-    """The function that writes a cell of a column by its type."""
+    """Return the function that writes a cell of a column by its type."""
 
     def text(row: int, column: int, cell: str) -> None:
         if len(cell) > LONGEST_TEXT or "\0" in cell:

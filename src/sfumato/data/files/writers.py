@@ -56,13 +56,13 @@ _GUARDED = "^'+[=+\\-@\\t\\r]"
 
 
 def header_line(names: Sequence[str], separator: str = ",") -> bytes:
-    """The header as a line of CSV."""
+    """Return the header as a line of CSV."""
     quoted = _quoted(pa.array(names, pa.large_string()), separator)
     return (separator.join(quoted.to_pylist()) + "\n").encode()
 
 
 def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
-    """The rows of a batch as lines of CSV."""
+    """Return the rows of a batch as lines of CSV."""
     cells = (
         _text(array, spelling_in(field), separator)
         for array, field in zip(batch.columns, batch.schema, strict=True)
@@ -160,7 +160,7 @@ def check_letters(file: str, name: str, texts: Sequence[str], layout: FileLayout
 
 
 def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
-    """The layout, changed to UTF-8 where its encoding lacks a letter of the table.
+    """Return the layout, changed to UTF-8 where its encoding lacks a letter of the table.
 
     For results that budget was spent on: they must not be lost to a letter.
     """
@@ -175,7 +175,7 @@ def layout_for(table: pa.Table, layout: FileLayout) -> FileLayout:
 
 
 def format_of(target: Path) -> Writing:
-    """The writer for the end of a file name; refuse other names.
+    """Return the writer for the end of a file name; refuse other names.
 
     The writer takes batches, a stream and a layout, and returns the part of the layout it used.
     """
@@ -220,7 +220,7 @@ def _write_text(name: str, reader: Batches, stream: BinaryIO, layout: FileLayout
 
 
 def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], bytes]:
-    """The function that converts blocks of UTF-8 to the encoding of a layout."""
+    """Return the function that converts blocks of UTF-8 to the encoding of a layout."""
     codec = layout.codec
     if codec == "utf-8":
         return lambda text, _batch: text
@@ -235,7 +235,7 @@ def _encoding(layout: FileLayout) -> Callable[[bytes, pa.RecordBatch | None], by
 
 
 def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -> OutputError:
-    """The error of a letter that the encoding lacks; it names only the column."""
+    """Return the error of a letter that the encoding lacks; it names only the column."""
     title = "The header"
     for name, cells in zip(batch.schema.names, batch.columns, strict=True) if batch else ():
         try:
@@ -254,7 +254,7 @@ def _unencodable(batch: pa.RecordBatch | None, codec: str, layout: FileLayout) -
 
 
 def _nul(batch: pa.RecordBatch) -> OutputError:
-    """The error of a NUL byte, which no CSV reader accepts; it names only the column."""
+    """Return the error of a NUL byte, which no CSV reader accepts; it names only the column."""
     first = next(
         name
         for name, cells in zip(batch.schema.names, batch.columns, strict=True)
@@ -283,7 +283,7 @@ def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileL
 
 
 def table_exists(target: TableTarget) -> OutputError:
-    """The refusal to replace an existing table of an engine."""
+    """Return the refusal to replace an existing table of an engine."""
     return OutputError(
         "output_exists",
         f"The table {str(target)!r} exists where the data lies.",
@@ -292,7 +292,7 @@ def table_exists(target: TableTarget) -> OutputError:
 
 
 def table_in_use(target: TableTarget) -> OutputError:
-    """The refusal to replace a table that the source or other relations need."""
+    """Return the refusal to replace a table that the source or other relations need."""
     return OutputError(
         "file_in_use",
         f"Cannot replace the table {str(target)!r}: it is the source, is read by it, is no plain "
@@ -306,7 +306,7 @@ RELEASE = "A release of Sfumato."
 
 
 def table_not_a_release(target: TableTarget) -> OutputError:
-    """The refusal to replace a table that is not a release."""
+    """Return the refusal to replace a table that is not a release."""
     return OutputError(
         "output_not_a_release",
         f"Cannot replace the table {str(target)!r}: it is something else than a release.",
@@ -315,7 +315,7 @@ def table_not_a_release(target: TableTarget) -> OutputError:
 
 
 def table_unresolved(target: TableTarget) -> OutputError:
-    """The refusal to replace a table where the source may read any table."""
+    """Return the refusal to replace a table where the source may read any table."""
     return OutputError(
         "file_in_use",
         f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
@@ -332,12 +332,12 @@ SIDECAR_NAME = "release.json"
 
 
 def part_name(number: int) -> str:
-    """The file name of a part by its number, from 0."""
+    """Return the file name of a part by its number, from 0."""
     return f"part-{number:05}.parquet"
 
 
 def parts_in(folder: Path) -> list[Path]:
-    """The parts of a folder, in the order of their rows."""
+    """Return the parts of a folder, in the order of their rows."""
     return sorted(folder.glob("part-*.parquet"))
 
 
@@ -361,7 +361,7 @@ def check_local(engine: str, target: Path | FolderTarget, *, overwrite: bool) ->
 
 
 def _local_folder(engine: str, target: FolderTarget) -> Path:
-    """The folder on this machine; refuse addresses, which only Spark writes to."""
+    """Return the folder on this machine; refuse addresses, which only Spark writes to."""
     if target.local is None:
         raise OutputError(
             "output_unwritable",

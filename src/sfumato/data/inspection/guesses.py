@@ -56,14 +56,14 @@ class Hint:
     name_words: frozenset[str]
 
     def fits(self, token: str) -> bool:
-        """Whether a word of a column name has this meaning."""
+        """Return whether a word of a column name has this meaning."""
         if token in self.name_words:
             return True
         return any(token.startswith(prefix) for prefix in self.name_words if len(prefix) >= _LONG)
 
 
 def hint(name: str) -> Hint | None:
-    """The meaning of a column name, if it is known."""
+    """Return the meaning of a column name, if it is known."""
     tokens = _tokens(name)
     return next((candidate for candidate in _hints() if any(map(candidate.fits, tokens))), None)
 
@@ -75,12 +75,12 @@ def holds_no_quantity(name: str) -> bool:
 
 
 def numbers_something(name: str) -> bool:
-    """Whether a name is of a number that distinguishes things, such as id or nr."""
+    """Return whether a name is of a number that distinguishes things, such as id or nr."""
     return not _NUMBERING.isdisjoint(_tokens(name))
 
 
 def names_a_person(name: str) -> bool:
-    """Whether a name ends in a word for a person: visit_patient, not patient_age."""
+    """Return whether a name ends in a word for a person: visit_patient, not patient_age."""
     return not _people().isdisjoint(_split_words(name)[-1:])
 
 
@@ -102,7 +102,7 @@ def _document() -> dict[str, Any]:
 
 
 def _tokens(name: str) -> list[str]:
-    """The words of a name and pairs of neighbours: zip_code gives zip, code and zipcode."""
+    """Return the words of a name and pairs of neighbours: zip_code gives zip, code and zipcode."""
     name_words = _split_words(name)
     return [*name_words, *(first + second for first, second in pairwise(name_words))]
 
@@ -142,7 +142,7 @@ class Guess:
 
 
 def kind_of(profile: ColumnProfile) -> Kind:
-    """The kind to read a column as; for text the narrowest that loses nothing."""
+    """Return the kind to read a column as; for text the narrowest that loses nothing."""
     # Digits such as a ZIP code stay text: as numbers they would lose leading zeros.
     if profile.kind is not Kind.TEXT or profile.present == 0 or _is_code(profile):
         return profile.kind
@@ -165,7 +165,7 @@ def guess(profile: ColumnProfile) -> Guess:
 
 
 def _better(profile: ColumnProfile) -> str:
-    """The hierarchy that is possible once the column is read as its warnings say."""
+    """Return the hierarchy that is possible once the column is read as its warnings say."""
     lines = " ".join(profile.warnings)
     if f'kind = "{Kind.DATE}"' in lines:
         return ', once they are dates: hierarchy = { dates = "all" }'
@@ -173,7 +173,7 @@ def _better(profile: ColumnProfile) -> str:
 
 
 def _is_code(profile: ColumnProfile) -> bool:
-    """Whether digits are a code and no quantity, such as 01002 or the zip code 53715."""
+    """Return whether digits are a code and no quantity, such as 01002 or the zip code 53715."""
     if Kind.INTEGER not in profile.fits or profile.spelling is not None:
         return False
     named = hint(profile.name)
@@ -305,7 +305,7 @@ def finite(end: object) -> Decimal | None:
 
 
 def round_up(number: Decimal) -> Decimal:
-    """The smallest of ..., 0.5, 1, 2, 5, 10, 20, 50, ... that is not below a number."""
+    """Return the smallest of ..., 0.5, 1, 2, 5, 10, 20, 50, ... that is not below a number."""
     power = Decimal(1).scaleb(number.adjusted())
     return next(power * digit for digit in (1, 2, 5, 10) if power * digit >= number)
 
@@ -357,7 +357,7 @@ def _domain(profile: ColumnProfile, kind: Kind) -> Domain | None:
 
 
 def _are_codes(profile: ColumnProfile) -> bool:
-    """Whether integers are codes rather than quantities: few and common, or far apart."""
+    """Return whether integers are codes rather than quantities: few and common, or far apart."""
     rarest = min((rows for _, rows in profile.top), default=0)
     low, high = finite(profile.minimum), finite(profile.maximum)
     apart = low is not None and high is not None and high - low > _APART * profile.distinct
@@ -413,13 +413,13 @@ def names_people(column: Column) -> bool:
 
 
 def could_number_people(column: Column) -> bool:
-    """Whether a column can be the unit and is named like a number or a person."""
+    """Return whether a column can be the unit and is named like a number or a person."""
     named = names_a_person(column.name) or numbers_something(column.name)
     return named and names_people(column)
 
 
 def with_people(schema: Schema, seen: Schema) -> Schema:
-    """The guessed schema, with `nullable = false` for the columns that can be the unit."""
+    """Return the guessed schema, with `nullable = false` for the columns that can be the unit."""
     known = {column.name: names_people(column) for column in seen.columns}
     columns = (replace(column, nullable=not known[column.name]) for column in schema.columns)
     return replace(schema, columns=tuple(columns))

@@ -81,7 +81,7 @@ class SetRisk:
     small_rows: int
 
     def __add__(self, disjoint: SetRisk) -> SetRisk:
-        """The risk over both sets of rows, which must share no group."""
+        """Return the risk over both sets of rows, which must share no group."""
         return SetRisk(
             self.columns,
             self.rows + disjoint.rows,
@@ -129,7 +129,7 @@ def smallest_groups(
     person: str,
     sizes: Callable[[Frequencies], IntArray] = lambda groups: groups.counts,
 ) -> tuple[IntArray, int]:
-    """The size, in people, of the smallest group of each person, and the number of groups.
+    """Return the size, in people, of the smallest group of each person, and the number of groups.
 
     `sizes` returns the size of each group; unless given, the number of its people in the table.
     """
@@ -192,7 +192,7 @@ def most_telling_first(risks: Iterable[SetRisk]) -> list[SetRisk]:
 
 
 def _risk(columns: tuple[str, ...], table: Frequencies, person: str | None) -> SetRisk:
-    """The risk of a set of columns from its frequencies, in rows or in people."""
+    """Return the risk of a set of columns from its frequencies, in rows or in people."""
     if person is None:
         return set_risk(columns, table.counts)
     return people_risk(columns, *smallest_groups(table, columns, person))
@@ -314,7 +314,7 @@ def reidentification(
 
 
 def attacker(rows: IntArray, candidates: IntArray) -> Attacker:
-    """The risk where each row of a class matches one of so many candidates: 1/candidates."""
+    """Return the risk where each row of a class matches one of so many candidates: 1/candidates."""
     total = rows.sum()
     if total == 0:
         return Attacker(0.0, 0.0, 0.0)
@@ -410,7 +410,7 @@ class UnheldTable:
         return Reidentification(prosecutor, prosecutor, prosecutor)
 
     def _sets(self, columns: Columns, key: str | None = None) -> list[Columns]:
-        """The sets of some columns to measure, all or those with a key column."""
+        """Return the sets of some columns to measure, all or those with a key column."""
         sizes = range(1, min(self.largest, len(columns)) + 1)
         sets = [names for size in sizes for names in combinations(columns, size)]
         if columns == self.quasi and self.largest < len(columns):
@@ -507,7 +507,7 @@ class UnheldTable:
         )
 
     def _sizes(self, columns: Columns) -> SizeCounts:
-        """The sizes of groups, in rows or in people."""
+        """Return the sizes of groups, in rows or in people."""
         if self.person is None:
             return class_sizes(self.engine, self.table, columns)
         return smallest_crowds(self.engine, self.table, columns, self.person)

@@ -4,7 +4,7 @@ A column is read as dates or numbers only if one spelling fits every present cel
 spelling reads the cells differently. Other columns that look like it get a warning with the schema
 lines to choose from. So does text that reading would change: 06.1990 is a month and not the number
 6.199; twenty digits do not fit a float64; no format reads 8 Oct 1956. Warnings quote no cell, only
-a fixed example. Decision `written-forms`.
+a fixed example. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -164,17 +164,17 @@ def _points_warning(name: str, shapes: Shapes, present: int) -> tuple[str, ...]:
 
 
 def date_rows(shapes: Shapes) -> int:
-    """The number of cells with any shape of a date."""
+    """Return the number of cells with any shape of a date."""
     return sum(reading.rows for reading in _date_readings(shapes))
 
 
 def number_rows(shapes: Shapes) -> int:
-    """The number of cells that the best reading as numbers fits."""
+    """Return the number of cells that the best reading as numbers fits."""
     return max((reading.rows for reading in _number_readings(shapes)), default=0)
 
 
 def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
-    """The only column that reads all cells, else a warning why none is used."""
+    """Return the only column that reads all cells, else a warning why none is used."""
     fitting_columns = [
         column for column, cells in zip(columns, fit, strict=True) if cells == present
     ]
@@ -208,7 +208,7 @@ def describe(column: Column) -> str:
 
 
 def lines_of(column: Column) -> str:
-    """The schema lines that make a column be read so."""
+    """Return the schema lines that make a column be read so."""
     written = "" if column.spelling is None else f", {column.spelling.lines}"
     return f'kind = "{column.kind}"{written}'
 
@@ -233,7 +233,7 @@ class _DateReading:
     times: Counter[str] = field(default_factory=Counter)
 
     def columns(self, name: str) -> list[Column]:
-        """The columns that may read them: day first and month first, unless the year is."""
+        """Return the columns that may read them: day first and month first, unless the year is."""
         day, month = ("%-d", "%-m") if self.unpadded else ("%d", "%m")
         year = "%y" if self.two_digits else "%Y"
         orders = (
@@ -251,7 +251,7 @@ class _DateReading:
 
 
 def _date_readings(shapes: Shapes) -> list[_DateReading]:
-    """The forms of dates in a column, the most frequent first."""
+    """Return the forms of dates in a column, the most frequent first."""
     by_format: dict[tuple[bool, str, bool], _DateReading] = {}
     for shape, rows in shapes:
         match = _DATE.fullmatch(shape)
@@ -319,7 +319,7 @@ class _NumberReading:
 
 
 def _number_readings(shapes: Shapes) -> list[_NumberReading]:
-    """All ways to read the numbers of a column, those with the fewest keys first."""
+    """Return all ways to read the numbers of a column, those with the fewest keys first."""
     matches = [(_NUMBER.fullmatch(shape), rows) for shape, rows in shapes]
     around: Counter[tuple[str, str]] = Counter()
     for match, cells in matches:
@@ -383,7 +383,7 @@ def _number_reading(
 
 
 def _common(decimals: Collection[int | None]) -> int | None:
-    """The number of decimals that all cells share, from 1 to `MOST_PLACES`; else None."""
+    """Return the number of decimals that all cells share, from 1 to `MOST_PLACES`; else None."""
     most = next(iter(decimals)) if len(decimals) == 1 else None
     return most if most and most <= MOST_PLACES else None
 
@@ -395,7 +395,7 @@ def _has_unit(match: re.Match[str], unit: tuple[str, str]) -> bool:
 
 
 def _is_unit(before: str, behind: str) -> bool:
-    """Whether the text around a number is empty, a percent sign or a currency."""
+    """Return whether the text around a number is empty, a percent sign or a currency."""
     signs = [sign for text in (before, behind) if (sign := text.strip(SPACES))]
     if not signs:
         return before == behind == ""
@@ -555,7 +555,7 @@ def _number(text: str, column: Column) -> Decimal | None:
 
 
 def _changes(text: str, column: Column) -> bool:
-    """Whether a number changes as a float64 and is not the text of a float64."""
+    """Return whether a number changes as a float64 and is not the text of a float64."""
     number = _number(text, column)
     if number is None or not number.is_finite():
         return False
@@ -576,13 +576,13 @@ def _cells(table: exp.Table, name: str, pattern: str) -> exp.Select:
 
 
 def _texts(engine: Engine, table: exp.Table, name: str, pattern: str) -> Iterable[str]:
-    """The distinct texts that match a pattern."""
+    """Return the distinct texts that match a pattern."""
     texts: Iterable[str] = engine.run(_cells(table, name, pattern).distinct())[0].to_pylist()
     return texts
 
 
 def _matching(engine: Engine, table: exp.Table, name: str, pattern: str) -> int:
-    """The number of cells that match a pattern."""
+    """Return the number of cells that match a pattern."""
     number = exp.alias_(exp.Count(this=exp.Star()), "sf_rows")
     inner = _cells(table, name, pattern).subquery("sf_cells")
     rows: int = engine.run(exp.select(number).from_(inner))[0][0].as_py()

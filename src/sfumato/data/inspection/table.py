@@ -171,7 +171,7 @@ def _held(engine: Engine, table: exp.Table, names: Sequence[str], rows: int) -> 
 
 
 def largest_within(width: int) -> int:
-    """The largest size, up to `LARGEST`, of sets that number at most `MOST_SETS` in all."""
+    """Return the largest size, up to `LARGEST`, of sets that number at most `MOST_SETS` in all."""
     largest, sets = 1, width
     while largest < LARGEST and sets + comb(width, largest + 1) <= MOST_SETS:
         largest += 1

@@ -50,7 +50,7 @@ _NAN = object()
 
 
 def spell(value: Scalar) -> str:
-    """The label of a value at level 0."""
+    """Return the label of a value at level 0."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
@@ -153,7 +153,7 @@ class Taxonomy:
         return {_key(leaf): position for position, leaf in enumerate(self.leaves)}
 
     def positions(self, values: Iterable[Leaf]) -> NDArray[np.int32]:
-        """The position of each value among the leaves, -1 where it is none of them."""
+        """Return the position of each value among the leaves, -1 where it is none of them."""
         leaf_numbers = [self._positions.get(_key(_exact(value)), -1) for value in values]
         return np.array(leaf_numbers, dtype=np.int32)
 
@@ -241,7 +241,7 @@ class Step(StrEnum):
     DECADE = "decade"
 
     def label(self, day: date) -> str:
-        """The label of the period of a day: 2024-05, 2024-Q2, 2024 or 202x."""
+        """Return the label of the period of a day: 2024-05, 2024-Q2, 2024 or 202x."""
         year = f"{day.year:04}"
         if self is Step.MONTH:
             return f"{year}-{day.month:02}"
@@ -763,7 +763,7 @@ def read_tree(path: Path, kind: Kind, spelling: Spelling | None = None) -> Tree:
 
 
 def _separator(text: str) -> str:
-    """The separator, comma or semicolon, that gives the first row more cells."""
+    """Return the separator, comma or semicolon, that gives the first row more cells."""
     head = text.lstrip("\r\n").split("\n", 1)[0]
 
     def cells(sign: str) -> int:

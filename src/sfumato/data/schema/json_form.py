@@ -30,7 +30,7 @@ _ROWS = "rows"
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """The declarations of a schema as a JSON document."""
+    """Return the declarations of a schema as a JSON document."""
     content = {
         "table": schema.table,
         "unit": schema.unit.facts() or "row",
@@ -75,7 +75,7 @@ def _column(column: Column) -> dict[str, object]:
 
 
 def _rows(tree: Tree, column: Column) -> list[list[object]]:
-    """The public leaves of a tree, each followed by its ancestors."""
+    """Return the public leaves of a tree, each followed by its ancestors."""
     ancestors_of = dict(zip(tree.leaves, tree.ancestors, strict=True))
     public_leaves = tree.listed
     if tree.seen:

@@ -115,7 +115,7 @@ USUAL = FileLayout()
 
 
 def separator_of(written: str) -> str:
-    """The separator that a schema writes, as itself or as a word."""
+    """Return the separator that a schema writes, as itself or as a word."""
     return SEPARATOR_NAMES.get(written.lower(), written)
 
 
@@ -135,7 +135,7 @@ def _check_encoding(name: str) -> None:
 
 @cache
 def _keeps_signs(codec: str) -> bool:
-    """Whether every ASCII sign decodes to itself after any byte."""
+    """Return whether every ASCII sign decodes to itself after any byte."""
     alone = [bytes([byte]).decode(codec, "replace") for byte in range(256)]
     return all(
         bytes(byte for sign in range(128) for byte in (before, sign)).decode(codec, "replace")

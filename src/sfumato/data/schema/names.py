@@ -39,7 +39,7 @@ def check_name(name: str, title: str) -> None:
 
 
 def clash(names: Iterable[str]) -> tuple[int, int] | None:
-    """The positions of two names that differ only in case, outer spaces or Unicode form."""
+    """Return the positions of two names that differ only in case, outer spaces or Unicode form."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names):
         folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
@@ -80,7 +80,7 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def untaken(preferred: str, existing: Iterable[str]) -> str:
-    """The preferred name, with a number appended where it is in use in any case."""
+    """Return the preferred name, with a number appended where it is in use in any case."""
     folded = {name.casefold() for name in existing}
     name, number = preferred, 1
     while name.casefold() in folded:

@@ -54,7 +54,7 @@ class Edges:
         return {"from": (self.source, _NAMES), "to": (self.target, _NAMES)}
 
     def facts(self) -> dict[str, object]:
-        """The form as a schema file has it."""
+        """Return the form as a schema file has it."""
         return {"edges": [self.source, self.target]}
 
 
@@ -83,7 +83,7 @@ class Points:
         }
 
     def facts(self) -> dict[str, object]:
-        """The form as a schema file has it."""
+        """Return the form as a schema file has it."""
         return {"points": {"path": self.path, "time": self.time, "at": [self.x, self.y]}}
 
 
@@ -112,7 +112,7 @@ class Items:
         return roles
 
     def facts(self) -> dict[str, object]:
-        """The form as a schema file has it."""
+        """Return the form as a schema file has it."""
         return {"items": {role: column for role, (column, _) in self.roles.items()}}
 
 
@@ -272,7 +272,7 @@ class Schema(Shown):
         return {column.name: column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """The column of this exact name; refuse a name that no column has."""
+        """Return the column of this exact name; refuse a name that no column has."""
         try:
             return self._by_name[arguments.text(name, "The name of a column")]
         except KeyError:
@@ -283,7 +283,7 @@ class Schema(Shown):
             ) from None
 
     def by_role(self, role: Role) -> tuple[Column, ...]:
-        """The columns of a role, in order."""
+        """Return the columns of a role, in order."""
         arguments.one_of(role, "role", tuple(Role))
         return tuple(column for column in self.columns if column.role == role)
 

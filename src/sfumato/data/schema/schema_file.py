@@ -447,7 +447,7 @@ def _facts(column: Column, folder: Path) -> dict[str, object]:
 
 
 def column_facts(column: Column) -> dict[str, object]:
-    """The keys and values of a column except its hierarchy; defaults are left out."""
+    """Return the keys and values of a column except its hierarchy; defaults are left out."""
     facts: dict[str, object] = {"role": str(column.role), "kind": str(column.kind)}
     if column.spelling is not None:
         facts |= column.spelling.keys
@@ -474,7 +474,7 @@ def _hierarchy(hierarchy: Hierarchy, folder: Path) -> dict[str, object]:
 
 
 def rule_facts(hierarchy: Hierarchy) -> dict[str, object]:
-    """The key and value of a hierarchy that is a rule."""
+    """Return the key and value of a hierarchy that is a rule."""
     match hierarchy:
         case Mask(side=side):
             return {"mask": str(side)}

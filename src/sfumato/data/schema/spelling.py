@@ -1,7 +1,7 @@
 """Spellings of dates and numbers in text files: 24.12.1976, 1.591,09 €, 9,2 %.
 
 A spelling is used to read cells and to write them again; methods see plain dates and numbers. Only
-the declared spelling is read, and nothing is guessed. Decision `written-forms`.
+the declared spelling is read, and nothing is guessed. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class DateSpelling(_Declared):
         return frozenset({Kind.DATE})
 
     def pattern(self, kind: Kind) -> str:  # noqa: ARG002  # numbers have two kinds
-        """The regular expression of a cell, with a group for each part of the day."""
+        """Return the regular expression of a cell, with a group for each part of the day."""
         day, time = ("".join(map(self._piece, tokens)) for tokens in self._day_and_time)
         return day + (f"(?:{time})?" if time else "")
 
@@ -279,7 +279,7 @@ class NumberSpelling(_Declared):
         return before, behind
 
     def pattern(self, kind: Kind) -> str:
-        """The regular expression of a cell, with groups for sign, digits and decimals."""
+        """Return the regular expression of a cell, with groups for sign, digits and decimals."""
         before, behind = (re.escape(sign.strip(_SPACES)) for sign in self.around)
         before, behind = before and f"{before}{_SPACE}", behind and f"{_SPACE}{behind}"
         sign = (
@@ -296,7 +296,7 @@ class NumberSpelling(_Declared):
         return f"(?:{sign}(?P<whole>{digits}){decimals}{behind}{special})"
 
     def read(self, text: str, kind: Kind) -> int | Decimal | None:
-        """The number of a text; None where the text has another form."""
+        """Return the number of a text; None where the text has another form."""
         match = re.fullmatch(self.pattern(kind), text)
         if match is None:
             return None
@@ -348,7 +348,7 @@ SPELLING_KEYS: dict[str, type] = {
 
 
 def spelling_of(kind: Kind, keys: Mapping[str, Any]) -> Spelling | None:
-    """The spelling that the keys of a column declare; None without keys."""
+    """Return the spelling that the keys of a column declare; None without keys."""
     if not keys:
         return None
     known = {Kind.DATE: _DATE_KEYS, Kind.INTEGER: _NUMBER_KEYS, Kind.REAL: _NUMBER_KEYS}
@@ -383,7 +383,7 @@ def _lines(keys: Mapping[str, Any]) -> str:
 
 
 def _stands(sign: str) -> bool:
-    """Whether a sign is before or after the number and cannot be read as part of it."""
+    """Return whether a sign is before or after the number and cannot be read as part of it."""
     bare = sign.replace(_NUMBER, "").strip(_SPACES)
     one_side = sign.startswith(_NUMBER) or sign.endswith(_NUMBER)
     clear = bool(bare) and not re.search(r"[-+0-9']", bare) and _shown(sign)
@@ -391,12 +391,12 @@ def _stands(sign: str) -> bool:
 
 
 def _shown(text: str) -> bool:
-    """Whether a text is printable; spaces of any width are."""
+    """Return whether a text is printable; spaces of any width are."""
     return text.translate(dict.fromkeys(map(ord, _SPACES))).isprintable()
 
 
 def _declared(spelling: Any) -> dict[str, Any]:
-    """The keys whose values differ from their default."""
+    """Return the keys whose values differ from their default."""
     values = ((option, getattr(spelling, option.name)) for option in fields(spelling))
     declared = {option.name: value for option, value in values if value != option.default}
     if declared.get("percent") == _PERCENT:

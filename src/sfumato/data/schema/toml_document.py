@@ -91,17 +91,17 @@ class Lines:
         self._lines.setdefault(key_path, line)
 
     def line(self, key_path: KeyPath) -> int:
-        """The line of a key path, or of its nearest parent that has one."""
+        """Return the line of a key path, or of its nearest parent that has one."""
         while key_path and key_path not in self._lines:
             key_path = key_path[:-1]
         return self._lines.get(key_path, 1)
 
     def error(self, code: str, key_path: KeyPath, message: str) -> SchemaError:
-        """An error at the line of a key path."""
+        """Return an error at the line of a key path."""
         return self.error_on(code, self.line(key_path), message)
 
     def error_on(self, code: str, line: int, message: str) -> SchemaError:
-        """An error at a line."""
+        """Return an error at a line."""
         return SchemaError(code, f"{self._name}, line {line}: {message}")
 
 
@@ -219,7 +219,7 @@ class _Scan:
 
 
 def _name(token: str) -> str:
-    """The text of a quoted key."""
+    """Return the text of a quoted key."""
     try:
         return str(tomllib.loads(f"key = {token}")["key"])
     except ValueError:
@@ -250,10 +250,10 @@ def toml_key(name: str) -> str:
 
 
 def section_header(name: str) -> str:
-    """The header of the section of a column."""
+    """Return the header of the section of a column."""
     return f"[columns.{toml_key(name)}]"
 
 
 def add_line(name: str, line: str, *, schema: str = "its schema") -> str:
-    """The end of a message: the line to add to the section of a column."""
+    """Return the end of a message: the line to add to the section of a column."""
     return f"Add to {section_header(name)} in {schema}: {line}"

@@ -66,7 +66,7 @@ class Rows:
     """Whether a column names the owner of each row, so that a person may have several rows."""
 
     def bounded(self, max_rows: int, max_groups: int | None = None) -> Entity:
-        """The unit after a transformation that turns each row into up to `max_rows` rows."""
+        """Return the unit after a transformation that turns each row into up to `max_rows` rows."""
         return Entity("row", max_rows, max_groups, self.relation)
 
     def sentence(self) -> str:
@@ -74,7 +74,7 @@ class Rows:
         return f"Hides whether any one row {_VERB[self.relation]}."
 
     def facts(self) -> dict[str, object]:
-        """The keys of the unit in a schema or configuration; empty for the default "row"."""
+        """Return the keys of the unit in a schema or configuration; empty for the default "row"."""
         return _unusual(self.relation)
 
 

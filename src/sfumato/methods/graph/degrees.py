@@ -45,7 +45,7 @@ def public_nodes(nodes: object, kind: str) -> int:
 
 
 def sorted_degrees(graph: Graph, nodes: int) -> IntArray:
-    """The `nodes` largest degrees, ascending; nodes without an edge have 0.
+    """Return the `nodes` largest degrees, ascending; nodes without an edge have 0.
 
     One more edge raises two entries of the sorted list by 1 each, and dropping the smallest entries
     adds nothing: L1 sensitivity 2.
@@ -108,7 +108,7 @@ class DegreeSequence:
 
 
 def degree_table(degrees: FloatArray) -> pa.Table:
-    """The released table: degrees from the largest on, with their ranks."""
+    """Return the released table: degrees from the largest on, with their ranks."""
     node_ranks = pa.array(np.arange(1, len(degrees) + 1))
     return pa.table({"rank_of_node": node_ranks, "degree": pa.array(np.round(degrees[::-1], 3))})
 
@@ -137,7 +137,7 @@ def joint_degrees(graph: Graph, most: int) -> IntArray:
 
 
 def sensitivity(most: int) -> int:
-    """The L1 sensitivity of joint degrees to one edge: 3 + 2 x 2 x (most - 1).
+    """Return the L1 sensitivity of joint degrees to one edge: 3 + 2 x 2 x (most - 1).
 
     Up to three edges of the truncated graph appear or disappear. At most two nodes change their
     degree: ends with a free place, or nodes whose edge was displaced; a node that gains one and
@@ -226,7 +226,7 @@ def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
 
 
 def cumulative(graph: Graph, most: int) -> list[int]:
-    """The number of nodes with at least 1, 2, ..., `most` edges in the projection.
+    """Return the number of nodes with at least 1, 2, ..., `most` edges in the projection.
 
     One more node moves these numbers by at most 2 x `most` in L1: by its own degree d, and by d for
     all other nodes together, because each of its kept edges moves the end of one chain of kept and

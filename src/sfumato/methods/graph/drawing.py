@@ -39,7 +39,7 @@ def apportion(shares: FloatArray, total: int) -> IntArray:
 
 
 def triangle(cells: int) -> tuple[IntArray, IntArray]:
-    """The two kinds of each cell of the upper triangle, row by row."""
+    """Return the two kinds of each cell of the upper triangle, row by row."""
     low, high = np.triu_indices((isqrt(8 * cells + 1) - 1) // 2)
     return low, high
 
@@ -131,7 +131,7 @@ def _simple(pairs: IntArray, cells: IntArray, entropy: Entropy) -> IntArray:
 
 
 def _bad(pairs: IntArray) -> IntArray:
-    """The positions of loops, and of repeats of an earlier edge."""
+    """Return the positions of loops, and of repeats of an earlier edge."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     number = low * (int(pairs.max(initial=0)) + 1) + high
     repeat = np.ones(len(pairs), dtype=bool)

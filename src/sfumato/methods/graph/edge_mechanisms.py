@@ -39,7 +39,7 @@ def require_epsilon(epsilon: Fraction, least: Fraction) -> None:
 
 
 def edge_privacy(request: FormRequest, kind: str) -> Fraction:
-    """The pure epsilon of a method that protects single edges; other units are refused."""
+    """Return the pure epsilon of a method that protects single edges; other units are refused."""
     unit = request.unit
     # `by_person` itself refuses a unit in which a row belongs to two people, with advice.
     if unit.by_person or unit.relation is not Neighbours.ADD_REMOVE:

@@ -86,19 +86,19 @@ class Graph:
 
 
 def graph_of(pairs: IntArray, nodes: int) -> Graph:
-    """The simple graph of pairs of node codes."""
+    """Return the simple graph of pairs of node codes."""
     ends = np.sort(pairs.reshape(-1, 2), axis=1)
     ends = ends[ends[:, 0] < ends[:, 1]]
     return Graph(nodes, np.unique(ends, axis=0) if len(ends) else ends)
 
 
 def read_graph(rows: pa.Table) -> Graph:
-    """The graph of a table of two columns, whose values name nodes."""
+    """Return the graph of a table of two columns, whose values name nodes."""
     return _coded(rows)[1]
 
 
 def read_named(rows: pa.Table) -> tuple[list[str], Graph]:
-    """The names of the nodes as texts, and the graph."""
+    """Return the names of the nodes as texts, and the graph."""
     names, graph = _coded(rows)
     return pc.cast(names, pa.string()).to_pylist(), graph
 
@@ -120,7 +120,7 @@ def _coded(rows: pa.Table) -> tuple[pa.Array, Graph]:
 
 
 def keyed_order(edges: Sequence[tuple[str, str]], salt: str) -> list[int]:
-    """The positions of edges, sorted by a keyed hash of their names."""
+    """Return the positions of edges, sorted by a keyed hash of their names."""
     key = salt.encode()[:64]
 
     def sort_key(edge: int) -> tuple[bytes, tuple[str, ...]]:
@@ -132,13 +132,13 @@ def keyed_order(edges: Sequence[tuple[str, str]], salt: str) -> list[int]:
 
 
 def order_of(graph: Graph, names: Sequence[str], salt: str) -> IntArray:
-    """The positions of a graph's edges in that order."""
+    """Return the positions of a graph's edges in that order."""
     named = [(names[first], names[second]) for first, second in graph.edges.tolist()]
     return np.array(keyed_order(named, salt), dtype=np.int64)
 
 
 def truncated(graph: Graph, order: IntArray, most: int) -> Graph:
-    """The edges that are among the first `most` of both ends."""
+    """Return the edges that are among the first `most` of both ends."""
     turns = np.empty(len(order), dtype=np.int64)
     turns[order] = np.arange(len(order))
     ends = graph.edges.T.ravel()

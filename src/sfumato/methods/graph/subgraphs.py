@@ -37,7 +37,7 @@ class SubgraphCount(ABC):
 
     @abstractmethod
     def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
-        """The exact count, and its local sensitivity at each distance. Both are private."""
+        """Return the exact count, and its local sensitivity at each distance. Both are private."""
 
     @property
     def event(self) -> Event:
@@ -60,7 +60,7 @@ class SubgraphCount(ABC):
         return {self.name: one_count([])}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy number."""
+        """Return the noisy number."""
         graph = read_graph(rows.read([name for name, _ in self.request.form.roles.values()]))
         value, sensitivity = self.counted(graph)
         return {self.name: one_count([self.mechanism.sample(value, sensitivity, entropy)])}
@@ -74,7 +74,7 @@ MECHANISMS = ("ladder", "smooth")
 
 
 def triangles(graph: Graph) -> int:
-    """The number of triangles."""
+    """Return the number of triangles."""
     return graph.shared.triangles
 
 
@@ -95,7 +95,7 @@ class TriangleSensitivity:
 
     @classmethod
     def of(cls, graph: Graph) -> TriangleSensitivity:
-        """The pairs of a graph that can be the maximum at some distance."""
+        """Return the pairs of a graph that can be the maximum at some distance."""
         most = graph.shared.single.copy()
         most[0] = _largest_without_shared(graph)
         return cls(np.arange(len(most)), most)
@@ -107,7 +107,7 @@ class TriangleSensitivity:
 
 
 def _largest_without_shared(graph: Graph) -> int:
-    """The maximum of b over pairs without common neighbours; one end may be a new node."""
+    """Return the maximum of b over pairs without common neighbours; one end may be a new node."""
     order = np.argsort(-graph.degrees, kind="stable")
     degrees, best = graph.degrees[order], int(graph.degrees.max(initial=0))
     for position, node in enumerate(order[:-1].tolist()):
@@ -155,7 +155,7 @@ class TriangleCount:
         return {"triangles": one_count([])}
 
     def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The noisy number."""
+        """Return the noisy number."""
         form = self.request.form
         graph = read_graph(rows.read([name for name, _ in form.roles.values()]))
         noisy = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
@@ -184,7 +184,7 @@ MOST_TIES = 5
 
 
 def stars(graph: Graph, k: int) -> int:
-    """The number of k-stars."""
+    """Return the number of k-stars."""
     degrees, nodes = np.unique(graph.degrees, return_counts=True)
     pairs = zip(degrees.tolist(), nodes.tolist(), strict=True)
     return sum(comb(degree, k) * node_count for degree, node_count in pairs)
@@ -205,7 +205,7 @@ class StarSensitivity:
 
     @classmethod
     def of(cls, graph: Graph, k: int = 2) -> StarSensitivity:
-        """The pairs of degrees that no other pair dominates."""
+        """Return the pairs of degrees that no other pair dominates."""
         order = np.argsort(-graph.degrees, kind="stable")
         degrees, tied = graph.degrees, graph.adjacency
         top = int(degrees.max(initial=0))
@@ -243,7 +243,7 @@ class StarCount(SubgraphCount):
     name = "stars"
 
     def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
-        """The number, and its sensitivity."""
+        """Return the number, and its sensitivity."""
         return stars(graph, self.k), StarSensitivity.of(graph, self.k)
 
 
@@ -263,7 +263,7 @@ MOST_NODES_OF_A_CLIQUE = 5
 
 
 def cliques(graph: Graph, k: int) -> int:
-    """The number of k-cliques; each is counted from its node of lowest degree."""
+    """Return the number of k-cliques; each is counted from its node of lowest degree."""
     rank = np.empty(graph.nodes, dtype=np.int64)
     rank[np.argsort(graph.degrees, kind="stable")] = np.arange(graph.nodes)
     later_neighbours: dict[int, set[int]] = {}
@@ -297,7 +297,7 @@ class CliqueSensitivity:
     k: int
 
     def __call__(self, distance: int) -> int:
-        """The bound at a distance."""
+        """Return the bound at a distance."""
         return comb(self.triangles(distance), self.k - 2)
 
 
@@ -307,7 +307,7 @@ class CliqueCount(SubgraphCount):
     name = "cliques"
 
     def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
-        """The number, and its sensitivity."""
+        """Return the number, and its sensitivity."""
         return cliques(graph, self.k), CliqueSensitivity(TriangleSensitivity.of(graph), self.k)
 
 

@@ -146,7 +146,7 @@ class GraphSynthesis:
     def _measured(
         nodes: NodeFigures, rows: FormRows, graph: Graph, names: list[str], entropy: Entropy
     ) -> tuple[IntArray, IntArray]:
-        """The noisy numbers of nodes of each kind, and of ties between kinds."""
+        """Return the noisy numbers of nodes of each kind, and of ties between kinds."""
         kinds, codes = nodes.table.read(rows, names)
         cut = truncated(graph, order_of(graph, names, rows.salt), nodes.most)
         ties = correlations(cut, codes, nodes.table.kinds)

@@ -79,7 +79,7 @@ class Baskets:
         return Baskets(merged // self.kinds, merged % self.kinds, self.count, self.kinds)
 
     def occurring_supports(self, size: int) -> tuple[IntArray, IntArray]:
-        """The supports of itemsets, faster if only few of the kinds occur."""
+        """Return the supports of itemsets, faster if only few of the kinds occur."""
         occurs = np.bincount(self.items, minlength=self.kinds) > 0
         kinds, dense_code = np.flatnonzero(occurs), np.cumsum(occurs) - 1
         dense = Baskets(self.owners, dense_code[self.items], self.count, max(len(kinds), 1))
@@ -87,7 +87,7 @@ class Baskets:
         return kinds[sets], counts
 
     def of_owners(self, owners: IntArray) -> Baskets:
-        """The baskets of some owners, numbered in the given order."""
+        """Return the baskets of some owners, numbered in the given order."""
         new_number = np.full(self.count, -1, dtype=np.int64)
         new_number[owners] = np.arange(len(owners))
         selected = new_number[self.owners] >= 0
@@ -160,7 +160,7 @@ class Baskets:
         return keys, counts
 
     def _work(self, size: int) -> FloatArray:
-        """The number of itemsets of each owner: binomial(items, size)."""
+        """Return the number of itemsets of each owner: binomial(items, size)."""
         work = np.ones(self.count)
         for drawn in range(size):
             work *= (self.sizes - drawn).clip(min=0) / (drawn + 1)
@@ -225,7 +225,7 @@ class ItemFacts:
 
     @classmethod
     def of(cls, request: FormRequest) -> ItemFacts:
-        """The facts of a request; a unit without a person column is refused."""
+        """Return the facts of a request; a unit without a person column is refused."""
         assert isinstance(request.form, Items)
         if not request.unit.by_person:
             raise ParameterError(

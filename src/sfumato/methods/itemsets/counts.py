@@ -63,7 +63,7 @@ class KeyNoise:
         return self.noise.event if self.threshold is None else self.threshold.event
 
     def sample(self, counts: IntArray, entropy: Entropy) -> tuple[IntArray, IntArray]:
-        """The positions of the released keys, and their noisy counts."""
+        """Return the positions of the released keys, and their noisy counts."""
         if self.threshold is None:
             return np.arange(len(counts)), self.noise.steps(counts, entropy)
         # Private keys are known only because a person has them; others must not be released.
@@ -101,7 +101,7 @@ class Payment:
 
 
 def payments(request: FormRequest, *, public: bool) -> list[Payment]:
-    """The possible spendings of a price; private keys need a delta.
+    """Return the possible spendings of a price; private keys need a delta.
 
     If an epsilon is spent as a rho, half of the delta pays for the conversion and half for keys.
     """
@@ -232,7 +232,7 @@ def _all_sets(items: int, size: int) -> IntArray:
 
 
 def _ranks(sets: IntArray, items: int) -> IntArray:
-    """The rank of each set among all sets of its size, in lexicographic order."""
+    """Return the rank of each set among all sets of its size, in lexicographic order."""
     size, rank = sets.shape[1], np.full(len(sets), comb(items, sets.shape[1]) - 1)
     # Position by position, the sets of later items come behind it (combinatorial number system).
     for position in range(size):
@@ -288,7 +288,7 @@ def korolova_threshold(queries: int, epsilon: float, delta: float) -> float:
 
 
 def zealous_threshold(items: int, scale: float, delta: float) -> float:
-    """The published threshold tau' = 1 - lambda ln(2 delta / m) for m items a person.
+    """Return the published threshold tau' = 1 - lambda ln(2 delta / m) for m items a person.
 
     `scale` is lambda, that of the noise: m / epsilon if people are added or removed, 2 m / epsilon
     if they are replaced.
@@ -347,7 +347,7 @@ class SearchLog:
         return {"queries": self._table(bounded.values.take(pa.array(positions)), noisy)}
 
     def sample_queries(self, counts: IntArray, entropy: Entropy) -> tuple[IntArray, IntArray]:
-        """The positions of the released queries, and their counts with fresh noise."""
+        """Return the positions of the released queries, and their counts with fresh noise."""
         positions, _ = self.chosen.sample(counts, entropy)
         return positions, self.noise.steps(counts[positions], entropy)
 

@@ -105,7 +105,7 @@ class FrequentSets:
         return {"frequent": self._table(top, values, people if is_known else None)}
 
     def measure(self, rows: FormRows, entropy: Entropy) -> tuple[pa.Array, NoisySupports]:
-        """The chosen items, and the supports of sets of their positions."""
+        """Return the chosen items, and the supports of sets of their positions."""
         values = self._candidates(rows, entropy)
         positions, supports = self.basis.measure(PersonSets(self.facts, rows.data, values), entropy)
         return values.take(pa.array(positions)), supports
@@ -159,7 +159,7 @@ def prepare(request: FormRequest, *, k: object = 50, size: object = 4) -> Freque
 
 
 def _frequent_sets(facts: ItemFacts, payment: Payment, k: int, size: int) -> FrequentSets:
-    """The method with one of the possible spendings."""
+    """Return the method with one of the possible spendings."""
     # A person is one transaction, however many rows that person has.
     unit, spending, keys = facts.unit.bounded(1), payment.spending, None
     if facts.values is None:

@@ -113,7 +113,7 @@ class Recoded:
 
 
 def violations(baskets: Baskets, k: int, m: int) -> tuple[IntArray, IntArray] | None:
-    """The smallest itemsets of at most m items in fewer than k baskets, or None."""
+    """Return the smallest itemsets of at most m items in fewer than k baskets, or None."""
     for size in range(1, m + 1):
         sets, counts = baskets.supports(size, most=MOST_SETS)
         rare = counts < k
@@ -291,7 +291,7 @@ class _Search:
 
 
 def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
-    """The rank of each basket in the Gray order of the topmost groups, up to 64 of them."""
+    """Return the rank of each basket in the Gray order of the topmost groups, up to 64 of them."""
     levels = [np.unique(tree.above[:, level]) for level in range(tree.above.shape[1])]
     level = next(level for level, groups in enumerate(levels) if len(groups) <= 64)
     if len(levels[level]) == 1 and level > 0:
@@ -311,7 +311,7 @@ def _gray_ranks(baskets: Baskets, tree: ItemTree) -> NDArray[np.uint64]:
 
 
 def _item_losses(tree: ItemTree, groups: IntArray) -> FloatArray:
-    """The loss of each item: 1 if it is suppressed."""
+    """Return the loss of each item: 1 if it is suppressed."""
     return np.where(groups == LEFT_OUT, 1.0, tree.losses[groups])
 
 

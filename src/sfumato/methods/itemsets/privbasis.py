@@ -85,12 +85,12 @@ class NoisySupports:
         return estimates
 
     def count(self, items: Iterable[int]) -> float:
-        """The estimated support of an itemset, which must lie within a base."""
+        """Return the estimated support of an itemset, which must lie within a base."""
         total, weights = self._estimates[frozenset(items)]
         return total / weights
 
     def covariance(self, items: Iterable[int], second_items: Iterable[int]) -> float:
-        """The covariance of the estimates of two itemsets; 0 if no base contains both."""
+        """Return the covariance of the estimates of two itemsets; 0 if no base contains both."""
         first, second = frozenset(items), frozenset(second_items)
         joint = self._estimates.get(first | second)
         if joint is None:
@@ -99,7 +99,7 @@ class NoisySupports:
         return self.variance * 2.0 ** -len(first | second) * joint[1] / weights
 
     def sd(self, items: Iterable[int]) -> float:
-        """The standard deviation of an estimate."""
+        """Return the standard deviation of an estimate."""
         itemset = frozenset(items)
         return float(np.sqrt(self.covariance(itemset, itemset)))
 
@@ -116,7 +116,7 @@ class NoisySupports:
 
 
 def _subsets(base: list[int]) -> list[Itemset]:
-    """All subsets of a base, in the order of their bins."""
+    """Return all subsets of a base, in the order of their bins."""
     subsets: list[Itemset] = [frozenset()]
     for item in base:
         subsets += [subset | {item} for subset in subsets]
@@ -195,7 +195,7 @@ def _bits(number: int) -> list[int]:
 
 
 def _target_sets(items: int, pairs: Sequence[tuple[int, int]], neighbours: list[int]) -> BoolArray:
-    """The itemsets that bases should estimate well: items, pairs and triangles of pairs."""
+    """Return the itemsets that bases should estimate well: items, pairs and triangles of pairs."""
     triangles = [
         (first, second, third)
         for first, second in pairs
@@ -214,7 +214,7 @@ def _merge_bases(members: BoolArray, targets: BoolArray, power: int) -> BoolArra
     sizes = targets.sum(axis=1)
 
     def weights(bases: BoolArray) -> FloatArray:
-        """The weight 2^-b of each base in the estimate of each target, or 0."""
+        """Return the weight 2^-b of each base in the estimate of each target, or 0."""
         inside = targets.astype(np.float32) @ bases.T.astype(np.float32) == sizes[:, None]
         return np.where(inside, 2.0 ** -bases.sum(axis=1), 0.0)
 
@@ -335,7 +335,7 @@ class PrivBasis:
         return self.noise(1, 1 - _NUMBER_SHARE)
 
     def expected_error(self, candidates: int | None) -> float:
-        """The expected error by which spendings are compared: missed choices plus noise.
+        """Return the expected error by which spendings are compared: missed choices plus noise.
 
         It follows from public facts: the number of candidates, or None if that is not public.
         """
@@ -349,7 +349,7 @@ class PrivBasis:
         return missed + self.noise_of_items(number)
 
     def noise_of_items(self, number: int) -> float:
-        """The mean standard deviation of an item, with the bases of likely pairs."""
+        """Return the mean standard deviation of an item, with the bases of likely pairs."""
         pairs = pair_count(self.k, number)
         plan = self.plan(number, likely_pairs(number, pairs))
         weights = np.zeros(number)
@@ -370,7 +370,7 @@ class PrivBasis:
         return sensitivity * log(candidates) / float(choice.epsilon)
 
     def shares(self, items: int, pairs: int) -> dict[str, Fraction]:
-        """The shares of items, pairs and bins, given how many items and pairs are chosen."""
+        """Return the shares of items, pairs and bins, given how many items and pairs are chosen."""
         choices = {"items": items if self.chosen else 0, "pairs": pairs}
         total = max(sum(choices.values()), 1)
         shares = {name: _CHOICE_SHARE * Fraction(count, total) for name, count in choices.items()}
@@ -426,13 +426,13 @@ class PrivBasis:
         )
 
     def plan(self, items: int, pairs: Sequence[tuple[int, int]]) -> list[IntArray]:
-        """The bases: a single one if there are few items."""
+        """Return the bases: a single one if there are few items."""
         if items <= _ONE_BASE:
             return [np.arange(items)]
         return bases(items, pairs, 2 if self.spending.epsilon is not None else 1)
 
     def noise(self, base_count: int, share: Fraction) -> Noise:
-        """The noise on all bins of `base_count` bases."""
+        """Return the noise on all bins of `base_count` bases."""
         single = count_sensitivity(self.unit, grouped=True)
         return self.spending.noise(
             Sensitivity(l1=base_count * single.l1, l2_squared=base_count * single.l2_squared), share

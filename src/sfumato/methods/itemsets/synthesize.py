@@ -148,7 +148,7 @@ class BasketSynthesis:
     def _ratings(
         self, bounded: BoundedItems, positions: IntArray, entropy: Entropy
     ) -> tuple[IntArray, IntArray]:
-        """The noisy histogram of all ratings, and the noisy sums of the released items."""
+        """Return the noisy histogram of all ratings, and the noisy sums of the released items."""
         assert self.ratings is not None
         assert self.facts.form.rating is not None
         scale = self.ratings.scale
@@ -168,7 +168,7 @@ class BasketSynthesis:
 
 
 def _pair_counts(baskets: Any, paired: int) -> IntArray:
-    """The supports of pairs of the first `paired` items, in the order of triu_indices."""
+    """Return the supports of pairs of the first `paired` items, in the order of triu_indices."""
     counts = np.zeros((paired, paired), dtype=np.int64)
     sets, supports = baskets.supports(2)
     is_frequent = sets[:, 1] < paired
@@ -334,7 +334,7 @@ def prepare(request: FormRequest, *, rows: object = None) -> BasketSynthesis:
 def _synthesis(
     request: FormRequest, facts: ItemFacts, payment: Payment, rows: int | None
 ) -> BasketSynthesis:
-    """The method with one of the possible spendings."""
+    """Return the method with one of the possible spendings."""
     rating, unit, spending = facts.form.rating, facts.unit, payment.spending
     shares = _SHARES if rating is None else _SHARES_WITH_RATINGS
 

@@ -65,11 +65,11 @@ class Transactions(Protocol):
     """Sets of items; a person has one of them, or a bounded number."""
 
     def counts(self) -> IntArray:
-        """The number of transactions with each candidate item. Exact and private."""
+        """Return the number of transactions with each candidate item. Exact and private."""
         ...
 
     def profiles(self, items: IntArray) -> Profiles:
-        """The patterns of some candidates, given by position. Exact and private."""
+        """Return the patterns of some candidates, given by position. Exact and private."""
         ...
 
 
@@ -83,7 +83,7 @@ class PersonSets:
     """The candidate items: public, or released already."""
 
     def counts(self) -> IntArray:
-        """The number of people with each item."""
+        """Return the number of people with each item."""
         person, item = self._columns
         people = exp.Count(this=exp.Distinct(expressions=[person]))
         query = self._rows(item, exp.alias_(_integer(people), _COUNT)).group_by(item.copy())
@@ -97,7 +97,7 @@ class PersonSets:
         return counted
 
     def profiles(self, items: IntArray) -> Profiles:
-        """The number of people with each pattern of some items."""
+        """Return the number of people with each pattern of some items."""
         person, item = self._columns
         values = self.values.take(items).to_pylist()
         blocks = [values[start : start + _BITS] for start in range(0, len(values), _BITS)] or [[]]
@@ -146,14 +146,14 @@ class RowSets:
     """An item is a column, by its position, and a code."""
 
     def counts(self) -> IntArray:
-        """The number of rows with each item."""
+        """Return the number of rows with each item."""
         row_counts = [
             self.row_counts[self.codes[column] == code].sum() for column, code in self.items
         ]
         return np.array(row_counts, dtype=np.int64)
 
     def profiles(self, items: IntArray) -> Profiles:
-        """The number of rows with each pattern of some items."""
+        """Return the number of rows with each pattern of some items."""
         marks = np.zeros((len(self.row_counts), len(items)), dtype=bool)
         for position, item in enumerate(items.tolist()):
             code_column, code = self.items[item]
@@ -162,7 +162,7 @@ class RowSets:
 
 
 def _bit(item: exp.Expr, values: list[Any]) -> exp.Expr:
-    """The SQL of an item's bit among `values`; 0 for another item."""
+    """Return the SQL of an item's bit among `values`; 0 for another item."""
     case = exp.Case()
     for position, value in enumerate(values):
         case = case.when(item.copy().eq(exp.convert(value)), _integer(exp.convert(1 << position)))

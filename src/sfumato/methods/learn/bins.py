@@ -5,7 +5,7 @@ has a bin for each value. Naive Bayes and trees count over these bins. Bins are 
 coordinates of `features`, so that their edges follow from the schema alone: a missing number lies
 in the middle bin, and a missing or undeclared value has a bin of its own.
 
-Decision `learn-tables`.
+Decision `learning`.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _value_code(block: range, otherwise: int) -> exp.Expr:
 #
 # *Sensitivity*: a person moves each table by at most `max_rows` rows in L1 and in L2. The tables of
 # the nodes of one level count disjoint rows, so that this bound holds for all of them together.
-# *Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision `learn-tables`.
+# *Range*: a weight is at most 2^17; sums of 2^45 rows fit 64 bits. Decision `learning`.
 
 CLASS, _CELL, _COUNT = "sf_class", "sf_cell", "sf_rows_counted"
 

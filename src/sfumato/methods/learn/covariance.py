@@ -14,7 +14,7 @@ Each figure is unbiased; as a matrix they may have negative eigenvalues, which t
 sets to 0.
 *Reference*: Dwork, Talwar, Thakurta & Zhang 2014; the delta method.
 
-Decision `learn-moments`.
+Decision `learning`.
 """
 
 from __future__ import annotations

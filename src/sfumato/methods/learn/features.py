@@ -2,7 +2,7 @@
 
 In the engine a coordinate is a whole number from -GRID to GRID, never NULL. `FeatureSpace.encode`
 computes the same coordinates of a table in memory, divided by GRID, so that a model predicts from
-the coordinates that it was learnt from. Decision `learn-features`.
+the coordinates that it was learnt from. Decision `learning`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # has one coordinate for each: GRID where the row has that value, else 0. A missing or undeclared
 # value is 0 in every coordinate, the middle of the range: a public convention, so that it reveals
 # nothing. The bounds of a coordinate, and so the sensitivity of every sum, follow from the schema
-# alone. Decision `learn-features`.
+# alone. Decision `learning`.
 
 GRID = 1 << 10
 """The largest coordinate, which stands for 1: coordinates are in units of 1 / GRID."""

@@ -1,6 +1,6 @@
 """Private k-means: Lloyd's algorithm on noisy sums, in a fixed number of rounds.
 
-Decision `learn-rounds`.
+Decision `learning`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ middle of the bounds. No divisor can become 0 by noise.
 *Reference*: Wang 2018, Algorithm 2 (AdaSSP), with the penalty from the smallest eigenvalue of the
 noisy matrix, which costs nothing; Vu & Slavkovic 2009 for intervals.
 
-Decision `learn-moments`.
+Decision `learning`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 _WEIGHTS = {ROWS: 30.0, TARGET: 30.0, CROSS: 0.1, SQUARES: 0.3, TARGET_SQUARE: 0.1}
-"""How much the noise of each block matters to predictions; tuned in decision `learn-moments`."""
+"""How much the noise of each block matters to predictions; tuned in decision `learning`."""
 
 _LEAST_PENALTY = 1e-6
 """The least penalty per row: it only keeps quotients finite."""

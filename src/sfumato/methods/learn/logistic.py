@@ -1,6 +1,6 @@
 """Logistic regression from noisy sums of rows by class (linear discriminant analysis).
 
-Decision `learn-rounds`.
+Decision `learning`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #
 # Normal classes with one covariance and different means have log-odds that are linear in a row:
 # those of logistic regression (Efron 1975). So sums by class are the only private measurement;
-# everything else is computed from noisy numbers and costs nothing. Decision `learn-rounds`.
+# everything else is computed from noisy numbers and costs nothing. Decision `learning`.
 
 WITHIN = 0.06
 """The assumed variance within a class, in a coordinate from -1 to 1."""

@@ -1,6 +1,6 @@
 """Naive Bayes from noisy counts of rows by class and bin of each feature.
 
-Decision `learn-tables`.
+Decision `learning`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ divide by is never below 1 nor below its own noise. R is public: an option, or b
 many columns there are.
 *Reference*: Dwork, Talwar, Thakurta & Zhang 2014 (Analyze Gauss); Wang 2018 (AdaSSP).
 
-Decision `learn-moments`.
+Decision `learning`.
 """
 
 from __future__ import annotations

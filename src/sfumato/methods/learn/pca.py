@@ -12,7 +12,7 @@ is a symmetric matrix and not a Wishart matrix, whose support would depend on th
 Before the eigenvectors are computed, noisy covariances are shrunk, from noisy figures and public
 facts alone: a variance towards a typical one, and a covariance towards 0, by noise variance /
 (prior variance + noise variance). If noise exceeds every covariance, the directions are the columns
-that vary most, a better guess than a direction of noise. Decision `learn-moments`.
+that vary most, a better guess than a direction of noise. Decision `learning`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The perceptron: two classes separated by a line, from noisy sums of misclassified rows.
 
-Decision `learn-rounds`.
+Decision `learning`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A kind is a module whose `prepare(request, **options)` makes a learner from public facts. A learner
 releases tables of noisy numbers. A model (`model`) is read from these tables and from public facts
 alone, so that a release contains the whole model and nothing else of the rows is kept. Decision
-`models`.
+`learning`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ adds at most C in L1 and sqrt(C min(C, 2 GRID)) in L2, because |o_i| <= 2 GRID a
 |o|_2^2 <= |o|_1 max |o_i|. To the sums of o_i o_j, i <= j, it adds at most
 (|o|_1^2 + |o|_2^2) / 2 <= C^2 in L1. `person_sensitivity` goes from a row to a person.
 
-Decision `learn-rounds`.
+Decision `learning`.
 """
 
 from __future__ import annotations

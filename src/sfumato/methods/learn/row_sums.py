@@ -12,7 +12,7 @@ in every norm (triangle inequality).
 engines sum 64 bits more widely, whatever the number of rows, and sums come back in two parts of 64
 bits. Where an engine does not, terms are cut into pieces below 2^21, whose sums need 2^42 rows to
 leave 64 bits. So no engine can overflow, and no error depends on what is summed. Decision
-`learn-moments`.
+`learning`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A tree of depth D has 2^D - 1 questions, level by level, and 2^D leaves. A quest
 a cut: whether the bin of an ordered column lies above the cut, or the bin of a nominal column
 is the cut. Yes leads to the right. The set of possible questions follows from the schema alone.
 
-Decision `learn-tables`.
+Decision `learning`.
 """
 
 from __future__ import annotations

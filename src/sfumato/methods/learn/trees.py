@@ -1,6 +1,6 @@
 """Private decision trees and forests: how questions are chosen, and how leaves are counted.
 
-Decision `learn-tables`.
+Decision `learning`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The share of people with certain answers in k columns is a sum of Hadamard coeff
 the mean of (-1)^<a, x> over people x, for the 2^k subsets a of those columns. A person draws one of
 all T sets of 1 to k columns and reports, by randomized response, whether they have an odd number of
 yes in it. Each coefficient is estimated from the people who drew its set and divided by their
-number; dividing by the expected n / T would add the noise of that number. Decision `local-methods`.
+number; dividing by the expected n / T would add the noise of that number. Decision `local-privacy`.
 """
 
 from __future__ import annotations

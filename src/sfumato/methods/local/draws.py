@@ -10,7 +10,7 @@ number in [0, 1) falls into the interval of one of them. Its first 16 bits tell 
 few cells that the end of an interval cuts: there 48 more bits are read, and where even those meet
 an end, ever more, in integer arithmetic. So eight exact tosses take two random bytes and a table.
 
-Decision `local-reports`.
+Decision `local-privacy`.
 """
 
 from __future__ import annotations

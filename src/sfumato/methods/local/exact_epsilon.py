@@ -3,7 +3,7 @@
 A client draws with integers, so the odds e^epsilon of a channel must be rational. They are rounded
 down: a report never realises more than its claimed epsilon, and less by about one part in 2^40. The
 logarithm of a rational number, such as ln 3 for a fair coin's answer, has rational odds and is
-realised exactly. Decision `local-reports`.
+realised exactly. Decision `local-privacy`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ c are read off SHA-256 of a public seed. Any three values are hashed independent
 variance needs: lines a x + b make only pairs independent, and values in a row that collide with one
 would do so together.
 
-Decision `local-reports`.
+Decision `local-privacy`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ epsilon, because noise falls with the square root of people and linearly with ep
 *The hash* of a prefix of c chunks of 30 bits is ((a_1 x_1 + ... + a_c x_c + b) mod P) mod g, with
 P = 2^31 - 1 and all a and b drawn uniformly by each person. The residues mod P of two prefixes are
 independent and uniform, so they collide with the exact probability sum_r (n_r / P)^2, where n_r
-residues mod P have the remainder r mod g. The estimate subtracts it. Decision `local-methods`.
+residues mod P have the remainder r mod g. The estimate subtracts it. Decision `local-privacy`.
 """
 
 from __future__ import annotations

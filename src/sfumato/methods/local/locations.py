@@ -1,6 +1,6 @@
 """Mechanisms for locations: cells of a grid by the exponential mechanism, and planar Laplace noise.
 
-Both report near cells more often than far ones. Decision `local-methods`.
+Both report near cells more often than far ones. Decision `local-privacy`.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class PlanarLaplace(LocalMechanism):
     cell is at most step / sqrt 2 from where the noise leads, while that is on the map.
     *Edges*: coordinates must be projected. Where a unit is longer along one axis than along the
     other, as a degree is, `scale` has the length of each. Exact for all locations in float64.
-    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision `local-methods`.
+    *Reference*: Andres, Bordenabe, Chatzikokolakis & Palamidessi 2013; decision `local-privacy`.
     """
 
     name = "planar-laplace"

@@ -18,7 +18,7 @@ between the values of both histories, one has at least T/m reports in common.
 
 It is not enough for (i) that values change on the same days: A..B..A and A..B..C do so, and many
 days reveal which of the two it was. T epsilon is no bound either, because reports of one permanent
-answer are not independent. Decision `local-promises`.
+answer are not independent. Decision `local-privacy`.
 
 Let p and q be the probabilities of the truth and of each lie, in the permanent round (1) and the
 instantaneous round (2). A report is the truth with probability p1 p2 + (k - 1) q1 q2, each lie with

@@ -1,7 +1,7 @@
 """Mechanisms for the mean of an amount: Duchi's signs, the piecewise mechanism, and their hybrid.
 
 Every report stands for an unbiased figure of one person's amount, and the average of these figures
-is the estimate. All draws are of integers. Decision `local-methods`.
+is the estimate. All draws are of integers. Decision `local-privacy`.
 """
 
 from __future__ import annotations
@@ -373,7 +373,7 @@ class Piecewise(MeanOracle):
     and 1, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
     *Edges*: N is 1024 cells by default; amounts between two positions are rounded at random.
     *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, Algorithm 2; decision
-    `local-methods`.
+    `local-privacy`.
     """
 
     name = "piecewise"
@@ -416,7 +416,7 @@ class Hybrid(MeanOracle):
     report, s = e^(epsilon/2), within a part in a thousand; exactly by `variance`.
     *Edges*: below epsilon .609352 it always reports a sign.
     *Reference*: Wang, Xiao, Yang, Zhao, Hui, Shin, Shin & Yu 2019, section 3.3; decision
-    `local-methods`.
+    `local-privacy`.
     """
 
     name = "hybrid"
@@ -476,7 +476,7 @@ class Duchi(LocalMechanism):
     (e^epsilon + 1) / (e^epsilon - 1), for d about sqrt(d) times that.
     *Edges*: up to 64 amounts, all between the same bounds.
     *Reference*: Duchi, Jordan & Wainwright 2018, 4.2.3, corrected for even d; decision
-    `local-methods`.
+    `local-privacy`.
     """
 
     name = "duchi"

@@ -2,7 +2,7 @@
 
 A client calls `randomize`, and only the report leaves the device. A collector sums reports up in
 sketches, adds sketches, and estimates from the sum. Both sides know the mechanism and its exact
-probabilities, which are public. Decision `local-reports`.
+probabilities, which are public. Decision `local-privacy`.
 """
 
 from __future__ import annotations

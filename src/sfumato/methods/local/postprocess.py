@@ -4,7 +4,7 @@ Estimated shares are unbiased, so some come out below 0 and they do not sum to 1
 costs no privacy, but adds bias: rare values look more common than they are, and sums of many rare
 values far more. It helps if most values are empty and the noise is large, and harms if the noise is
 small. So it is done only on request, with a simulation of its effect on the error: noise of the
-known size around the adjusted shares, adjusted again and compared. Decision `local-methods`.
+known size around the adjusted shares, adjusted again and compared. Decision `local-privacy`.
 """
 
 from __future__ import annotations

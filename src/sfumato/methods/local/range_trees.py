@@ -4,7 +4,7 @@ The sum of the shares of r values has the noise of r shares. A tree keeps it sma
 B, B^2, ... neighbours are estimated as well, and a range is the sum of few of them. A person draws
 one of h levels and reports, by a frequency oracle, the block that they are in. Splitting people
 over levels, each with the whole epsilon, has less error than splitting epsilon over levels.
-Decision `local-methods`.
+Decision `local-privacy`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """RAPPOR: a Bloom filter of the value, randomized once for good and again for every report.
 
-Decision `local-promises`.
+Decision `local-privacy`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A table may be CSV, Parquet, DuckDB, PostgreSQL, Spark or a frame in memory. Its engine groups
 reports by their codes and sums their bits, so that no more rows come here than the sketch has
 cells. Where a report has too many codes to group by, rows come here batch by batch. Decision
-`local-reports`.
+`local-privacy`.
 """
 
 from __future__ import annotations

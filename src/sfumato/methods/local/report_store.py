@@ -5,7 +5,7 @@ are in a table of their own, sorted by digest. So a thief of the file learns onl
 reports as a multiset. An item is accepted only once it is on the disk; a killed process leaves all
 of a delivery or nothing. Closing is final: triggers of the database refuse later reports. If the
 file is replaced while it is open, it takes nothing, because the new file does not know used tickets
-and the end of the round. Decisions `surveys` and `ledger-head`.
+and the end of the round. Decisions `surveys` and `ledger`.
 
 The public sees a copy that is renewed by groups of reports. The exact multiset, read after every
 arrival, would reveal the content and time of each report.

@@ -10,7 +10,7 @@ It names nobody. It travels in three forms:
 - in JSON, which people may read on their own device, a report of one code is that integer, one of
   bits alone is a text of 0 and 1, and any other is an object with its codes and bits.
 
-Decision `local-reports`.
+Decision `local-privacy`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The program sees lists of cells and pure functions of numbers. Starlark itself has no clock, no
 randomness, no files, no imports, no threads and no way to call the system, and evaluates in one
 order. Inside a chamber there is nothing of Sfumato: this file knows the standard library and
-`starlark` alone. Decision `strict-programs`.
+`starlark` alone. Decision `programs`.
 """
 
 from __future__ import annotations

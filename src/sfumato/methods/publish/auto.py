@@ -243,7 +243,7 @@ class WorkloadAnswers(SingleNoise):
         return tables
 
     def ranges(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """The answers to ranges of the workload."""
+        """Return the answers to ranges of the workload."""
         answers = np.append(np.asarray(tables["answers"].column("count"), dtype=np.float64), 0.0)
         return np.asarray(answers[self._answer_indices(boxes)])
 
@@ -252,11 +252,11 @@ class WorkloadAnswers(SingleNoise):
         return np.zeros(len(boxes))
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of the answers to ranges of the workload."""
+        """Return the variance of the answers to ranges of the workload."""
         return np.where(self._answer_indices(boxes) < len(self.queries), self.noise.variance, 0.0)
 
     def _answer_indices(self, boxes: IntArray) -> IntArray:
-        """The index of the answer to each range; past the end for ranges without values."""
+        """Return the index of the answer to each range; past the end for ranges without values."""
         index_of_query = {box.tobytes(): index for index, box in enumerate(self.queries)}
         indices = [
             len(index_of_query)

@@ -44,7 +44,7 @@ def smallest(tables: Mapping[str, pa.Table], columns: Sequence[str]) -> pa.Table
 
 
 def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
-    """The boxes nearest to a point that together are expected to hold k rows.
+    """Return the boxes nearest to a point that together are expected to hold k rows.
 
     Boxes are ordered by distance, in the unit of the columns (days for dates); the box around the
     point has distance 0. A negative count counts as 0. Where all boxes together hold fewer than k
@@ -77,7 +77,7 @@ def nearest(boxes: pa.Table, point: Sequence[float | date], k: int) -> pa.Table:
 
 
 def columns(table: pa.Table) -> list[str]:
-    """The names of the columns of released boxes."""
+    """Return the names of the columns of released boxes."""
     return [name.removesuffix("_low") for name in table.column_names if name.endswith("_low")]
 
 

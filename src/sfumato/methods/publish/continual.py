@@ -145,7 +145,7 @@ class Continual(SingleNoise):
         return np.asarray(running[stop] - running[low])
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The exact variance of each estimate."""
+        """Return the exact variance of each estimate."""
         return self.factor.blocks_between(*_ends(boxes)) * self.noise.variance
 
 
@@ -156,6 +156,6 @@ def _ends(boxes: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def column_norms(factor: DyadicTree | SquareRoot) -> ColumnNorms:
-    """The norms of the largest column of a factor: what one row can change."""
+    """Return the norms of the largest column of a factor: what one row can change."""
     norms = factor.norms()
     return ColumnNorms(l1=norms.l1, l2_squared=norms.l2_squared, signed=False)

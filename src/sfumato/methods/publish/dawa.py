@@ -167,7 +167,7 @@ class Dawa(CellsMethod):
         return chosen[::-1]
 
     def _costs(self, counts: IntArray, level: int, entropy: Entropy) -> NDArray[Any]:
-        """The noisy cost of each block of a level; the last block may be short."""
+        """Return the noisy cost of each block of a level; the last block may be short."""
         width, full_blocks = 1 << level, counts.shape[-1] >> level
         blocks = counts[..., : full_blocks * width].reshape(*counts.shape[:-1], full_blocks, width)
         uneven = _unevenness(blocks)
@@ -180,7 +180,7 @@ class Dawa(CellsMethod):
 
 
 def _unevenness(blocks: IntArray) -> IntArray:
-    """The sum of distances from the median along the last axis."""
+    """Return the sum of distances from the median along the last axis."""
     width = blocks.shape[-1]
     ordered = np.sort(blocks, axis=-1)
     upper, lower = ordered[..., (width + 1) // 2 :], ordered[..., : width // 2]

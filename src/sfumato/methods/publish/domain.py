@@ -36,12 +36,12 @@ MAX_CELLS = 1 << 26
 
 
 def figure_name(axes: Sequence[Axis], name: str) -> str:
-    """The name of a figure beside these columns; numbered where a column has the name."""
+    """Return the name of a figure beside these columns; numbered where a column has the name."""
     return untaken(name, [axis.column for axis in axes])
 
 
 def points(axis: Axis) -> int:
-    """The number of codes of an axis that stand for present values; they come first."""
+    """Return the number of codes of an axis that stand for present values; they come first."""
     return axis.points if isinstance(axis, Grid) else axis.size - axis.values.null_count
 
 
@@ -94,13 +94,13 @@ class Domain:
         return pa.Table.from_arrays([*arrays, pa.array(figures)], names=names)
 
     def interior(self, table: pa.Table, name: str = "count") -> FloatArray:
-        """The interior of a table made by `table`."""
+        """Return the interior of a table made by `table`."""
         figures = np.asarray(table.column(figure_name(self.axes, name)), dtype=np.float64)
         return figures[: prod(self.shape)].reshape(self.shape)
 
 
 def holds_values(boxes: IntArray) -> BoolArray:
-    """Whether each box (queries, columns, ends) of inclusive codes holds any value."""
+    """Return whether each box (queries, columns, ends) of inclusive codes holds any value."""
     return np.asarray((boxes[:, :, 0] <= boxes[:, :, 1]).all(axis=1))
 
 

@@ -142,13 +142,13 @@ class Waves:
         return ColumnNorms(l1=int(l1.max()), l2_squared=int(l2_squared.max()), signed=True)
 
     def measured(self, counts: IntArray) -> NDArray[Any]:
-        """The exact product of the matrix and counts along the last axis."""
+        """Return the exact product of the matrix and counts along the last axis."""
         counts = widened(counts, SCALE)
         rows = [counts @ self.whole_row(index) for index in range(len(self.frequencies))]
         return np.stack(rows, axis=-1)
 
     def inverse(self, noisy: FloatArray) -> FloatArray:
-        """The series that has these coefficients and no others."""
+        """Return the series that has these coefficients and no others."""
         series = np.zeros((*noisy.shape[:-1], self.points))
         for index, gain in enumerate(self.gains.tolist()):
             series += noisy[..., index, None] * (self.row(index) * (gain / SCALE / self.points))
@@ -228,7 +228,7 @@ class Series(SingleNoise, CellsMethod):
         return {"fourier": self.domain.table(inner, outer)}
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The exact variance of each estimate, without the bias of smoothing."""
+        """Return the exact variance of each estimate, without the bias of smoothing."""
         lengths = np.maximum(boxes[:, 0, 1] - boxes[:, 0, 0] + 1, 0)
         return self.waves.ranges_gain(lengths) * self.noise.variance
 

@@ -52,7 +52,7 @@ def prepare(
 
 
 def unbiased(request: Request, *, total: object = None) -> Histogram:
-    """The histogram with the noise of least variance that the price pays for."""
+    """Return the histogram with the noise of least variance that the price pays for."""
     public = public_total(request, total)
     return Histogram(Domain(request.axes), least_noise(request), request.postprocess, public)
 

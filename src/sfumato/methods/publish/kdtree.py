@@ -71,7 +71,7 @@ class Medians:
         return ExponentialChoice(epsilon=self.epsilon)
 
     def sample(self, division: Division, axis: int, entropy: Entropy) -> IntArray:
-        """The code after which each box is cut; for a box of one code, that code."""
+        """Return the code after which each box is cut; for a box of one code, that code."""
         cuts = division.highs[:, axis].copy()
         wide = np.flatnonzero(division.sizes(axis) > 1)
         if not len(wide):
@@ -115,7 +115,7 @@ def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray
 
 
 def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntArray, IntArray]:
-    """The occupied offsets of each box, in order, with the number of rows at each."""
+    """Return the occupied offsets of each box, in order, with the number of rows at each."""
     cell_boxes = division.box_of_cell
     keys = cell_boxes * span + (division.codes[:, axis] - division.lows[cell_boxes, axis])
     order = np.argsort(keys)
@@ -227,7 +227,7 @@ def _tree(
     medians: Fraction,
     prune: int | None,
 ) -> KdTree:
-    """The tree that one way of spending the price pays for."""
+    """Return the tree that one way of spending the price pays for."""
     axes = [axis for axis, size in enumerate(space.shape) if size > 1]
     rounds = median_levels * len(axes)
     counts = 1 - medians if rounds else Fraction(1)

@@ -209,7 +209,7 @@ def prepare(
 def _best_strategy(
     request: Request, lattice: MarginalLattice, spending: Spending
 ) -> MarginalStrategy:
-    """The best strategy for one way to spend the price.
+    """Return the best strategy for one way to spend the price.
 
     Centred residuals are better for Gaussian noise only, and not for a single table, which is best
     measured as it is. Nor are they better where people are replaced: two rows can be as far apart
@@ -265,7 +265,7 @@ def read_column_sets(axes: Sequence[Axis], *, way: object, of: object) -> tuple[
 
 
 def table_name(axes: Sequence[Axis], column_set: Set) -> str:
-    """The name of a marginal: its columns with commas between them."""
+    """Return the name of a marginal: its columns with commas between them."""
     return ",".join(axes[column].column for column in column_set)
 
 
@@ -606,7 +606,7 @@ def _covers(lattice: MarginalLattice, measured: Sequence[Set]) -> list[Set]:
 
 
 def _table(counts: Frequencies, axes: Sequence[int]) -> IntArray:
-    """The dense table of some columns."""
+    """Return the dense table of some columns."""
     sizes = [counts.sizes[axis] for axis in axes]
     table = np.zeros(sizes, dtype=np.int64)
     if axes:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def noise_name(noise: Noise) -> str:
-    """The name of a noise in the parameters of a release."""
+    """Return the name of a noise in the parameters of a release."""
     return type(noise).__name__.lower()
 
 
 def noise_error(noise: Noise | TruncatedGeometric) -> dict[str, float]:
-    """The error of one figure with this noise: its sd and its 95 % bound."""
+    """Return the error of one figure with this noise: its sd and its 95 % bound."""
     return {"sd": noise.stddev, "bound95": noise.bound(0.05)}
 
 
@@ -82,7 +82,7 @@ def least_noise(request: Request, norms: ColumnNorms | None = None) -> Noise:
 
 
 def one_axis(request: Request, kind: str) -> Axis:
-    """The only axis of a request, for kinds that take one ordered column."""
+    """Return the only axis of a request, for kinds that take one ordered column."""
     if len(request.axes) != 1:
         raise ParameterError(
             "columns_invalid",

@@ -93,7 +93,7 @@ def prepare(
 
 
 def _queries(request: Request, sizes: tuple[int, ...], queries: object, way: object) -> Queries:
-    """The class of queries; ranges are those of the request, else all dyadic ones."""
+    """Return the class of queries; ranges are those of the request, else all dyadic ones."""
     name = options.choice(queries or "ranges", "queries", CLASSES)
     if name == "ranges":
         if request.boxes is None:
@@ -130,7 +130,7 @@ class Queries(Protocol):
         ...
 
     def weights(self, chosen: IntArray) -> FloatArray:
-        """The weight of every cell in one query for each run: the shape of the tables."""
+        """Return the weight of every cell in one query for each run: the shape of the tables."""
         ...
 
 
@@ -355,7 +355,7 @@ class Learner:
         return np.where(answer_counts > 0, self.sums / np.maximum(answer_counts, 1), self.tables)
 
     def guesses(self) -> IntArray:
-        """The answers of the tables to all queries, rounded to whole rows."""
+        """Return the answers of the tables to all queries, rounded to whole rows."""
         return np.asarray(np.rint(self.queries.answers(self.tables)), dtype=np.int64)
 
     def update(self, runs: IntArray, chosen: IntArray, measured: NDArray[Any]) -> None:
@@ -515,7 +515,7 @@ class Mwem(CellsMethod):
         return {"mwem": self.domain.table(inner, learnt[self.domain.missing_codes])}
 
     def learn(self, counts: IntArray, entropy: Entropy) -> FloatArray:
-        """The table learnt from each of some tables of counts (runs, codes of each column).
+        """Return the table learnt from each of some tables of counts (runs, codes of each column).
 
         Cells are clamped so that all of them together stay within 2^53: answers are then exact as
         floats, and clamping does not increase the sensitivity. The noisy total is clamped too.

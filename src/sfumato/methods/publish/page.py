@@ -62,7 +62,7 @@ _UNKNOWN_ERROR = "The error of single numbers depends on the data and is not kno
 
 
 def published_pictures(release: Release) -> list[Picture]:
-    """The pictures of a publication, table by table, as on its page."""
+    """Return the pictures of a publication, table by table, as on its page."""
     columns = release.provenance.parameters.get("columns", ())
     pictures = (
         _draw_table(columns, name, table, release.error or {})
@@ -97,7 +97,7 @@ def table_blocks(
 def _draw_table(
     columns: Sequence[str], name: str, table: pa.Table, error: Mapping[str, Any]
 ) -> Picture | None:
-    """The picture of a table, by the columns that it has; None where none would help."""
+    """Return the picture of a table, by the columns that it has; None where none would help."""
     curve = _CURVES.get(tuple(table.column_names))
     if curve is not None:
         return _draw_curve(table, *curve)
@@ -145,7 +145,7 @@ def _grouped(
     name: str,
     error: Mapping[str, Any],
 ) -> GroupedNumbers:
-    """The numbers of a table by their groups, without rows where a group is NULL or NaN.
+    """Return the numbers of a table by their groups, without rows where a group is NULL or NaN.
 
     `number` is the column of the numbers and what people call them.
     """
@@ -262,7 +262,7 @@ def _draw_verdicts(
     range_columns: Sequence[str],
     error: Mapping[str, Any],
 ) -> Picture | None:
-    """Which ranges exceed a threshold (sparse vector): a full bar for each that does."""
+    """Return which ranges exceed a threshold (sparse vector): a full bar for each that does."""
     judged = table.filter(pc.is_valid(table.column("above")))
     if not judged.num_rows:
         return None

@@ -122,7 +122,7 @@ class PrivTree(Decomposition):
         growth.measure(self.noises[0], entropy)
 
     def _chosen(self, growth: Growth, depth: int, entropy: Entropy) -> BoolArray:
-        """The boxes to divide, by noisy decayed counts."""
+        """Return the boxes to divide, by noisy decayed counts."""
         asked = growth.newest & (growth.sizes() > 1).any(axis=1)
         biased = np.maximum(growth.counts()[asked] - depth * self.decay, -self.decay)
         noisy = biased + discrete_laplace(self.scale, len(biased), entropy)

@@ -106,7 +106,7 @@ class Publication(KindPlan):
 
 
 def _value_bytes(axis: Axis) -> int:
-    """The bytes of the longest value of an axis."""
+    """Return the bytes of the longest value of an axis."""
     if isinstance(axis, Grid) or not pa.types.is_string(axis.values.type):
         return _NUMBER_BYTES
     return int(pc.max(pc.binary_length(axis.values)).as_py() or 0)

@@ -88,7 +88,7 @@ def of_cells(
 
 
 def _of_boxes(request: Request, height: object, budget: object, total: object) -> KdTree:
-    """The quadtree of a plane with too many cells to count one by one: an even kd-tree."""
+    """Return the quadtree of a plane with too many cells to count one by one: an even kd-tree."""
     options.choice(budget or "geometric", "budget of so fine a plane", ["geometric"])
     if total is not None:
         raise ParameterError(
@@ -109,7 +109,7 @@ def _halved(points: int, height: int) -> Nesting:
 
 
 def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
-    """The best shares of levels, all axes in step."""
+    """Return the best shares of levels, all axes in step."""
     in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
     starts = starting_shares(nestings)
     starts = starts[~starts[:, ~in_step_only].any(axis=1)]

@@ -279,7 +279,7 @@ class Quantiles:
         return {"ranks": [str(rank) for rank in self.ranks]}
 
     def _mechanism(self, rank_range: _RankRange, size: int) -> Quantile:
-        """The choice of a range's middle rank, relative to the ranks at its ends."""
+        """Return the choice of a range's middle rank, relative to the ranks at its ends."""
         low = self.ranks[rank_range.first - 1] if rank_range.first else Fraction(0)
         high = self.ranks[rank_range.stop] if rank_range.stop < len(self.ranks) else Fraction(1)
         unit, epsilon = self.request.unit, self.epsilon
@@ -324,7 +324,7 @@ class Quantiles:
         return {"quantiles": quantile_table(self._axis, self.ranks, codes)}
 
     def choose(self, codes: NDArray[np.integer], counts: IntArray, entropy: Entropy) -> IntArray:
-        """The code of each quantile."""
+        """Return the code of each quantile."""
         present = codes < points(self._axis)
         slots, rows = _spread(codes[present].astype(np.int64), counts[present], self.ties)
         chosen = np.empty(len(self.ranks), dtype=np.int64)

@@ -48,12 +48,12 @@ _GOLDEN = 0.6180339887498949
 
 
 def manageable(cells: int, queries: int) -> bool:
-    """Whether a strategy for so many cells and queries can be found in a few seconds."""
+    """Return whether a strategy for so many cells and queries can be found in a few seconds."""
     return cells <= _FEW_CELLS or (queries <= cells and queries**2 * cells <= _MOST_DESCENT_WORK)
 
 
 def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
-    """The rows to measure over cells, with columns of norm at most 1, for weighted queries.
+    """Return the rows to measure over cells, with columns of norm at most 1, for weighted queries.
 
     For few cells, descent starts at the queries themselves and at fixed scattered rows, a quarter
     and an eighth as many as cells (McKenna, Miklau, Hay & Machanavajjhala 2018, section 5: OPT_0).
@@ -99,12 +99,12 @@ def _starting_rows(cells: int, queries: Matrix) -> Sequence[Matrix]:
 
 
 def _norms(rows: Matrix, *, pure: bool) -> Matrix:
-    """The norms of the columns of [I; T]."""
+    """Return the norms of the columns of [I; T]."""
     return np.asarray(1 + rows.sum(axis=0) if pure else np.sqrt(1 + (rows**2).sum(axis=0)))
 
 
 def _error(rows: Matrix, gram: Matrix, *, pure: bool) -> tuple[float, Matrix]:
-    """The error of a strategy with noise of variance 1, and its gradient in the rows."""
+    """Return the error of a strategy with noise of variance 1, and its gradient in the rows."""
     norms = _norms(rows, pure=pure)
     inverse = np.linalg.inv(np.eye(len(gram)) + rows.T @ rows)
     scaled = gram * np.outer(norms, norms)
@@ -224,18 +224,18 @@ class Regions(SingleNoise):
         return np.asarray(codes / np.bincount(self.labels.ravel(), codes.ravel())[self.labels])
 
     def variances(self, boxes: IntArray) -> FloatArray:
-        """The variance that noise gives the estimate of each box."""
+        """Return the variance that noise gives the estimate of each box."""
         held = np.array([self.held(box) for box in boxes]).reshape(len(boxes), -1)
         return np.asarray((held @ self.covariance * held).sum(axis=1))
 
     def mean_variance(self, boxes: IntArray | None) -> float:
-        """The mean variance over boxes; regions are made of some."""
+        """Return the mean variance over boxes; regions are made of some."""
         assert boxes is not None
         unique, times = np.unique(boxes, axis=0, return_counts=True)
         return float(np.average(self.variances(unique), weights=times))
 
     def held(self, box: IntArray) -> FloatArray:
-        """The share of each region that a box holds."""
+        """Return the share of each region that a box holds."""
         sides = [nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True)]
         weights = (outer(sides) * self._region_shares).ravel()
         return np.asarray(np.bincount(self.labels.ravel(), weights), dtype=np.float64)
@@ -254,7 +254,7 @@ class Regions(SingleNoise):
 
 
 def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list[Regions]:
-    """The strategies for the regions of a workload, one per way to pay; none if too many."""
+    """Return the strategies for the regions of a workload, one per way to pay; none if too many."""
     queries, times = np.unique(boxes, axis=0, return_counts=True)
     shape = tuple(len(axis_cuts) - 1 for axis_cuts in cuts)
     if np.prod(shape, dtype=np.float64) * len(queries) > _MOST_WORK:
@@ -287,6 +287,6 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
 
 
 def _lengths(nesting: Nesting) -> FloatArray:
-    """The number of codes of each block."""
+    """Return the number of codes of each block."""
     cuts = np.arange(nesting.points + 1) if nesting.cuts is None else nesting.cuts
     return np.diff(cuts).astype(np.float64)

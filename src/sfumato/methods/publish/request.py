@@ -163,7 +163,7 @@ class Request(KindRequest):
         return f"{', '.join(self.columns)} in {self.dataset}"
 
     def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # needs no method
-        """The columns with their declarations, the price, the ranges and the unit."""
+        """Return the columns with their declarations, the price, the ranges and the unit."""
         return {
             "columns": list(self.columns),
             "domain": _digest(repr([_declared(axis, self.groups) for axis in self.axes])),
@@ -181,12 +181,12 @@ class Request(KindRequest):
     def rounded(
         self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
     ) -> Mapping[str, pa.Table]:
-        """The tables with figures rounded to a decimal step far below their noise."""
+        """Return the tables with figures rounded to a decimal step far below their noise."""
         return readable(tables, error, self.columns)
 
 
 def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
-    """The declarations of an axis: another domain makes another publication."""
+    """Return the declarations of an axis: another domain makes another publication."""
     if isinstance(axis, Grid):
         bounds = axis.bounds
         ends = (str(bounds.low), str(bounds.high), str(bounds.grid_step))
@@ -213,7 +213,7 @@ class PredictsVariance(Protocol):
     """A method that knows the variance of ranges in advance."""
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each estimate, exact or, where `error` says so, a bound."""
+        """Return the variance of each estimate, exact or, where `error` says so, a bound."""
         ...
 
 
@@ -260,7 +260,7 @@ class FormRequest(KindRequest):
         return self.dataset
 
     def record(self, method: object) -> dict[str, Any]:  # noqa: ARG002  # says nothing more
-        """The form, the price and the unit."""
+        """Return the form, the price and the unit."""
         return {
             "form": self.form.facts(),
             "cost": self.price.to_record(),
@@ -268,18 +268,18 @@ class FormRequest(KindRequest):
         }
 
     def open(self, datasets: Mapping[str, Dataset], salt: str) -> FormRows:
-        """The rows of the form, and of other data sets that the method reads."""
+        """Return the rows of the form, and of other data sets that the method reads."""
         linked = {name: data for name, data in datasets.items() if name != self.dataset}
         return FormRows(datasets[self.dataset], salt, linked)
 
     def reads(self, method: FormMethod) -> tuple[str, ...]:
-        """The data set of the form, and the others that the method reads."""
+        """Return the data set of the form, and the others that the method reads."""
         return (self.dataset, *method.reads)
 
     def rounded(
         self, tables: Mapping[str, pa.Table], error: Mapping[str, Any]
     ) -> Mapping[str, pa.Table]:
-        """The tables with figures rounded to a decimal step far below their noise."""
+        """Return the tables with figures rounded to a decimal step far below their noise."""
         return readable(tables, error, ())
 
 
@@ -339,7 +339,7 @@ def _read(
 
 
 def form_of(schema: Schema, form_name: str, subject: str) -> Form:
-    """The form of a table; refuse a table of another form."""
+    """Return the form of a table; refuse a table of another form."""
     if schema.form is None or schema.form.name != form_name:
         has = "no form" if schema.form is None else f"the form {schema.form.name!r}"
         raise ParameterError(

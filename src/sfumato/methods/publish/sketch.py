@@ -46,7 +46,7 @@ _FAR, _FAR_BY_LAPLACE = 12, 40
 
 
 def median_stddev(noise: Noise, size: int) -> float:
-    """The standard deviation of the median of `size` independent noises.
+    """Return the standard deviation of the median of `size` independent noises.
 
     With F the distribution function of one noise, the k-th of n is at most t with the probability
     that at least k of n are, an incomplete beta function of F(t). For an even number 2 m the median
@@ -82,7 +82,7 @@ def _distribution(noise: Noise) -> tuple[FloatArray, FloatArray]:
 
 
 def _square(points: FloatArray, below: FloatArray, order: int, size: int) -> float:
-    """The mean square of the `order`-th smallest of `size` noises."""
+    """Return the mean square of the `order`-th smallest of `size` noises."""
     # It is at most t exactly if at least `order` of them are.
     above = 1 - below
     reached = sum(
@@ -132,7 +132,7 @@ class Hashing:
         return ColumnNorms(l1=self.depth, l2_squared=self.depth, signed=True)
 
     def hash_cells(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """The bucket and the sign of each cell in each line: two arrays (depth, cells)."""
+        """Return the bucket and the sign of each cell in each line: two arrays (depth, cells)."""
         lines = _mixed(np.arange(1, self.depth + 1, dtype=np.uint64) ^ _mixed(np.uint64(self.seed)))
         hashed = _mixed(cells.astype(np.uint64)[None, :] ^ lines[:, None])
         buckets = (hashed >> np.uint64(1)) % np.uint64(self.width)
@@ -140,7 +140,7 @@ class Hashing:
         return buckets.astype(np.int64), signs
 
     def summary(self, cells: IntArray, counts: IntArray) -> IntArray:
-        """The exact sketch of the cells that have rows."""
+        """Return the exact sketch of the cells that have rows."""
         buckets, signs = self.hash_cells(cells)
         lines = np.zeros((self.depth, self.width), dtype=np.int64)
         for line, (line_buckets, line_signs) in enumerate(zip(buckets, signs, strict=True)):
@@ -214,7 +214,7 @@ class Sketch(SingleNoise):
         return {"sketch": pa.Table.from_arrays(arrays, names=["line", "bucket", "count"])}
 
     def cells(self, codes: Sequence[NDArray[np.integer]]) -> IntArray:
-        """The number of each combination of codes: mixed radix, the last column fastest."""
+        """Return the number of each combination of codes: mixed radix, the last column fastest."""
         numbers = np.zeros(len(codes[0]), dtype=np.int64)
         for axis, column in zip(self.axes, codes, strict=True):
             numbers = numbers * axis.size + column
@@ -251,7 +251,7 @@ class Sketch(SingleNoise):
     def _lines(
         self, tables: Mapping[str, pa.Table], codes: Sequence[NDArray[np.integer]]
     ) -> IntArray:
-        """The estimate of each line for each combination of codes: (depth, cells)."""
+        """Return the estimate of each line for each combination of codes: (depth, cells)."""
         shape = (self.hashing.depth, self.hashing.width)
         lines = np.asarray(tables["sketch"].column("count")).reshape(shape)
         buckets, signs = self.hashing.hash_cells(self.cells(codes))

@@ -129,7 +129,7 @@ class NumberedCells:
         return prod(axis.size for axis in self.axes)
 
     def occupied(self, counter: Counter) -> tuple[IntArray, IntArray]:
-        """The occupied cells, in order, and the rows in each."""
+        """Return the occupied cells, in order, and the rows in each."""
         counts = counter.of([axis.column for axis in self.axes])
         return keys(counts.codes, counts.sizes)[0], counts.counts
 
@@ -163,14 +163,14 @@ class NumberedCells:
 
 
 def empty_cells(occupied: IntArray, ranks: IntArray) -> IntArray:
-    """The empty cells of these ranks, from 0; ranks and occupied cells are in order."""
+    """Return the empty cells of these ranks, from 0; ranks and occupied cells are in order."""
     # c_j - j empty cells precede the occupied cell c_j.
     empty_before = occupied - np.arange(len(occupied))
     return np.asarray(ranks + np.searchsorted(empty_before, ranks, side="right"))
 
 
 def _codes(axis: Axis, values: pa.ChunkedArray) -> IntArray:
-    """The codes of released values; missing values get codes beyond all others."""
+    """Return the codes of released values; missing values get codes beyond all others."""
     if not isinstance(axis, Grid):
         return np.asarray(pc.index_in(values, value_set=axis.values), dtype=np.int64)
     first = axis.decode(np.zeros(1, dtype=np.int64))
@@ -225,7 +225,7 @@ class Passing:
         )
 
     def draw(self, cells: int, entropy: Entropy) -> IntArray:
-        """The numbers of [0, cells) that pass, in order."""
+        """Return the numbers of [0, cells) that pass, in order."""
         candidates = self._propose(cells, entropy)
         random_words = entropy.words(max(len(candidates), BLOCK))[: len(candidates)]
         accepted = random_words < np.uint64(self._sure)
@@ -234,7 +234,7 @@ class Passing:
         return candidates[accepted]
 
     def _propose(self, cells: int, entropy: Entropy) -> IntArray:
-        """The numbers that pass with probability p'."""
+        """Return the numbers that pass with probability p'."""
         chunks = [np.empty(0, dtype=np.int64)]
         position = 0
         while position < cells:
@@ -346,7 +346,7 @@ class ThresholdFilter(SparseMethod):
         }
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The cells that pass, in order."""
+        """Return the cells that pass, in order."""
         occupied, rows = self.cells.occupied(counter)
         noisy = narrowed(self.noise.steps(rows, entropy))
         passes = (np.abs(noisy) if self.sides == 2 else noisy) >= self.threshold
@@ -359,7 +359,7 @@ class ThresholdFilter(SparseMethod):
         return {"sparse": self.cells.table(numbers, np.concatenate([noisy[passes], empty_counts]))}
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each sum over a box of empty cells."""
+        """Return the variance of each sum over a box of empty cells."""
         beyond, mean = self.threshold + self._mean_beyond, self.error["empty_mean"]
         # Beyond the threshold the noise is geometric: its variance is mean (1 + mean).
         spread = self._mean_beyond * (1 + self._mean_beyond)
@@ -393,7 +393,7 @@ def tail(scale: Fraction, threshold: int, sides: int, bits: int) -> Bounds:
 
 
 def least_threshold(cells: NumberedCells, noise: Geometric, sides: int, size: int) -> int:
-    """The least threshold at which at most `size` empty cells are released on average."""
+    """Return the least threshold at which at most `size` empty cells are released on average."""
     # cells sides a^t / (1 + a) <= size, for all cells: the number of empty cells is private.
     most = cells.count * _tail(noise, 0, sides) / size
     level = math.ceil(math.log(most) * float(noise.scale)) if most > 1 else 1
@@ -406,7 +406,7 @@ def _tail(noise: Geometric, threshold: int, sides: int) -> float:
 
 
 def _reach(noise: Geometric, beta: float) -> int:
-    """The least t for which the noise is below -t with probability at most beta."""
+    """Return the least t for which the noise is below -t with probability at most beta."""
     rate = float(1 / noise.scale)
     # P(noise <= -t - 1) = a^(t + 1) / (1 + a).
     reached = -math.log(beta * (1 + math.exp(-rate))) / rate
@@ -414,7 +414,7 @@ def _reach(noise: Geometric, beta: float) -> int:
 
 
 def cells_in(boxes: IntArray) -> FloatArray:
-    """The number of cells of each box."""
+    """Return the number of cells of each box."""
     lengths = np.maximum(boxes[:, :, 1] - boxes[:, :, 0] + 1, 0)
     return np.asarray(lengths.prod(axis=1, dtype=np.float64))
 
@@ -485,7 +485,7 @@ class PrioritySample(SparseMethod):
         return self._level(self.size + 6 * math.sqrt(self.size) + 20)
 
     def release(self, counter: Counter, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """The sampled cells, in order, with their estimates."""
+        """Return the sampled cells, in order, with their estimates."""
         occupied, rows = self.cells.occupied(counter)
         noisy = narrowed(self.noise.steps(rows, entropy))
         thresholds = uniform_integers(self.level, len(noisy), entropy) + 1
@@ -504,7 +504,7 @@ class PrioritySample(SparseMethod):
     def _sample(
         self, values: IntArray, thresholds: IntArray, entropy: Entropy
     ) -> tuple[NDArray[np.intp], FloatArray]:
-        """The indices of the highest priorities among these cells, and their estimates."""
+        """Return the indices of the highest priorities among these cells, and their estimates."""
         digits = (entropy.words(len(values)) >> np.uint64(11)).astype(np.float64)
         priorities = np.abs(values) * (self.level / (thresholds - 1 + (digits + 0.5) * 2.0**-53))
         order = np.argsort(-priorities, kind="stable")
@@ -514,7 +514,7 @@ class PrioritySample(SparseMethod):
         return sampled, np.sign(sampled_values) * np.maximum(np.abs(sampled_values), level)
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The variance of each sum over a box of nearly empty cells; more rows raise it."""
+        """Return the variance of each sum over a box of nearly empty cells; more rows raise it."""
         return cells_in(boxes) * self._empty_variance
 
     @cached_property

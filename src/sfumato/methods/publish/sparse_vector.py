@@ -102,7 +102,7 @@ class Above(SingleNoise):
         return {"above": self._table(self.boxes, verdicts)}
 
     def judge(self, sums: IntArray, entropy: Entropy) -> IntArray:
-        """The verdicts on the counts of all ranges, (runs, ranges)."""
+        """Return the verdicts on the counts of all ranges, (runs, ranges)."""
         return self.noise.sample(sums, entropy, threshold=self.threshold).verdicts
 
     def _table(self, boxes: IntArray, verdicts: IntArray) -> pa.Table:

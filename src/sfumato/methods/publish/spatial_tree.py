@@ -66,7 +66,7 @@ class Division:
     """The box in which each cell lies."""
 
     def sizes(self, axis: int) -> IntArray:
-        """How many codes of an axis each box spans."""
+        """Return how many codes of an axis each box spans."""
         return self.highs[:, axis] - self.lows[:, axis] + 1
 
     def cut(self, axis: int, cuts: IntArray) -> None:
@@ -125,13 +125,13 @@ class Growth:
         self._missing_weighted, self._missing_precision = np.zeros(len(missing)), 0.0
 
     def counts(self) -> IntArray:
-        """The exact rows in each undivided box, which are private."""
+        """Return the exact rows in each undivided box, which are private."""
         counts: IntArray = np.zeros(len(self._last), dtype=np.int64)
         np.add.at(counts, self._box_of_cell, self._rows)
         return counts
 
     def sizes(self) -> IntArray:
-        """How many codes of each axis each undivided box spans."""
+        """Return how many codes of each axis each undivided box spans."""
         return np.asarray(self._highs[self._last] - self._lows[self._last] + 1)
 
     def measure(
@@ -165,7 +165,7 @@ class Growth:
             self._missing_precision += precision
 
     def estimates(self) -> FloatArray:
-        """The noisy estimate of each undivided box, which is no longer private."""
+        """Return the noisy estimate of each undivided box, which is no longer private."""
         return np.asarray(self._weighted[self._last] / self._precisions[self._last])
 
     @property
@@ -292,14 +292,14 @@ class Space:
         return pa.table(columns)
 
     def read(self, table: pa.Table) -> tuple[BoxTree, FloatArray]:
-        """The tree and the counts of a table made by `table`."""
+        """Return the tree and the counts of a table made by `table`."""
         lows = self._codes(table, "low")
         parents = np.asarray(table.column("parent").fill_null(-1), dtype=np.int64)
         counts = np.asarray(table.column("count"), dtype=np.float64)
         return BoxTree(lows, self._codes(table, "high"), parents), counts
 
     def _codes(self, table: pa.Table, end: str) -> IntArray:
-        """The codes of the values at one end of each box."""
+        """Return the codes of the values at one end of each box."""
         codes = [_code(axis, table.column(f"{axis.column}_{end}")) for axis in self.axes]
         return np.stack(codes, axis=1)
 
@@ -356,7 +356,7 @@ def price_share(value: object, name: str, *, default: Fraction) -> Fraction:
 
 
 def level_shares(height: int, dimensions: int, spending: Spending) -> list[Fraction]:
-    """The shares of the levels of a tree, the root's first, of least error on ranges.
+    """Return the shares of the levels of a tree, the root's first, of least error on ranges.
 
     They grow down to depth 8. All n levels below that have together as much as sqrt(n) levels,
     because a tree is that deep in few boxes only, where many rows are.
@@ -472,7 +472,7 @@ class Decomposition(ABC):
         return unevenness(*self.space.read(tables["boxes"]), boxes)
 
     def ranges_variance_of(self, tables: Mapping[str, pa.Table], boxes: IntArray) -> FloatArray:
-        """The variance that noise gives each estimate, for the released tree."""
+        """Return the variance that noise gives each estimate, for the released tree."""
         tree, _ = self.space.read(tables["boxes"])
         return variances(LeastSquares(tree, self.precisions(tree)), boxes)
 

@@ -87,15 +87,15 @@ class Strategy(Protocol):
         ...
 
     def held(self, box: IntArray) -> FloatArray:
-        """The share of each region that a box holds."""
+        """Return the share of each region that a box holds."""
         ...
 
     def variances(self, boxes: IntArray) -> FloatArray:
-        """The variance of the estimate of each box."""
+        """Return the variance of the estimate of each box."""
         ...
 
     def mean_variance(self, boxes: IntArray | None) -> float:
-        """The mean variance over boxes, or over all ranges where none are given."""
+        """Return the mean variance over boxes, or over all ranges where none are given."""
         ...
 
     def estimate(
@@ -247,7 +247,7 @@ class StrategyMethod:
         return bounds
 
     def ranges_variance(self, boxes: IntArray) -> FloatArray:
-        """The exact variance that noise gives each estimate, before post-processing."""
+        """Return the exact variance that noise gives each estimate, before post-processing."""
         return self.strategy.variances(boxes)
 
 
@@ -312,16 +312,16 @@ class DiagonalStrategy(ABC):
         return np.arange(np.prod(shape, dtype=np.int64)).reshape(shape)
 
     def held(self, box: IntArray) -> FloatArray:
-        """The share of each cell that a box holds."""
+        """Return the share of each cell that a box holds."""
         sides = (nesting.held(*ends) for nesting, ends in zip(self.nestings, box, strict=True))
         return outer(list(sides)).ravel()
 
     def variances(self, boxes: IntArray) -> FloatArray:
-        """The variance of the estimate of each box."""
+        """Return the variance of the estimate of each box."""
         return variances(self.nestings, boxes, self.precisions)
 
     def mean_variance(self, boxes: IntArray | None) -> float:
-        """The mean variance over boxes, or over all ranges of cells where none are given."""
+        """Return the mean variance over boxes, or over all ranges of cells where none are given."""
         return float((spectrum(self.nestings, boxes) / self.precisions).sum())
 
 

@@ -94,7 +94,7 @@ def prepare(
 
 
 def checked(request: Request) -> tuple[int, ...]:
-    """The points of every column; refuse a request that no tree can serve."""
+    """Return the points of every column; refuse a request that no tree can serve."""
     shape = Domain(request.axes).shape
     if len(shape) > MAX_COLUMNS:
         raise ParameterError(
@@ -159,7 +159,7 @@ def step_shares(
 
 
 def blocks_of(shared: SharedTree) -> BlockCounts:
-    """The strategy of a search result, with shares as exact fractions."""
+    """Return the strategy of a search result, with shares as exact fractions."""
     budget = shared.budget
     shares = exact(shared.shares)
     return BlockCounts.shared(
@@ -168,7 +168,7 @@ def blocks_of(shared: SharedTree) -> BlockCounts:
 
 
 def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
-    """All nestings, or the one with the largest fan-out up to a given one."""
+    """Return all nestings, or the one with the largest fan-out up to a given one."""
     return (
         nestings
         if fanout is None
@@ -177,5 +177,5 @@ def _up_to(nestings: list[Nesting], fanout: int | None) -> list[Nesting]:
 
 
 def _yes_or_no(root: object) -> object:
-    """The text of a Boolean option; yes is the default."""
+    """Return the text of a Boolean option; yes is the default."""
     return "yes" if root is None or root is True else "no" if root is False else root

@@ -83,7 +83,7 @@ def _nested_widths(edges: IntArray, cells: int) -> list[int]:
 
 
 def _primes(number: int) -> list[int]:
-    """The prime factors of a number, in order."""
+    """Return the prime factors of a number, in order."""
     factors = []
     factor = 2
     while factor * factor <= number:
@@ -129,7 +129,7 @@ class TreeSearch:
     def of_cells(
         self, shape: Sequence[int], cuts: Sequence[IntArray | None] | None = None
     ) -> SharedTree:
-        """The best tree over columns of so many codes each, or over cells between cuts."""
+        """Return the best tree over columns of so many codes each, or over cells between cuts."""
         axes = enumerate(zip(shape, cuts or [None] * len(shape), strict=True))
         return self.best(
             [
@@ -139,7 +139,7 @@ class TreeSearch:
         )
 
     def best(self, choices: Sequence[Sequence[Nesting]]) -> SharedTree:
-        """The best tree with any of the given nestings of each axis."""
+        """Return the best tree with any of the given nestings of each axis."""
         settled = []
         for spending in self.spendings:
             ranked = [
@@ -166,7 +166,7 @@ class TreeSearch:
     def _ranked(
         self, axis: int, nestings: Sequence[Nesting], spending: Spending
     ) -> dict[Nesting, SharedTree]:
-        """The nestings of one axis, the best first for the workload's ranges along it."""
+        """Return the nestings of one axis, the best first for the workload's ranges along it."""
         boxes = None if self.boxes is None else self.boxes[:, [axis]]
         alone = TreeSearch(boxes, self.spendings, self.sensitivity)
         trees = {nesting: alone._quick((nesting,), spending, ()) for nesting in nestings}
@@ -247,7 +247,7 @@ class ShareProblem:
     """The tuples of levels that may be measured; all by default."""
 
     def error(self, shares: FloatArray) -> FloatArray:
-        """The mean squared error of the workload under each alternative."""
+        """Return the mean squared error of the workload under each alternative."""
         terms = self.spectrum / precisions(self.weights * self._information(shares)[0])
         return np.asarray(terms.reshape(len(shares), -1).sum(axis=1))
 
@@ -266,7 +266,7 @@ class ShareProblem:
         return shares
 
     def settled(self, shares: FloatArray) -> FloatArray:
-        """The best shares that a search from one alternative finds."""
+        """Return the best shares that a search from one alternative finds."""
         return self._polished(self._searched(shares))
 
     def _searched(self, shares: FloatArray) -> FloatArray:
@@ -314,7 +314,7 @@ def _normal(shares: FloatArray) -> FloatArray:
 
 
 def precisions(information: FloatArray) -> FloatArray:
-    """The precision of each projection: the sum over all levels that are nowhere coarser.
+    """Return the precision of each projection: the sum over all levels that are nowhere coarser.
 
     The first axis is that of alternatives.
     """
@@ -335,7 +335,7 @@ def exact(shares: FloatArray, grain: int = _GRAIN) -> Mapping[Level, Fraction]:
 
 
 def block_sizes(nestings: Sequence[Nesting]) -> Shares:
-    """The number of cells of a block of each tuple of levels."""
+    """Return the number of cells of a block of each tuple of levels."""
     return outer([np.array(nesting.widths, dtype=np.float64) for nesting in nestings])
 
 

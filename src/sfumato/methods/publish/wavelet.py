@@ -164,7 +164,7 @@ class Contrasts(DiagonalStrategy):
         return assembled(projections, self.nestings), missing_sums / self.missing_precision
 
     def _projection(self, array: FloatArray, level: Level) -> FloatArray:
-        """The mean of each block minus that of its parent, from noisy coefficients."""
+        """Return the mean of each block minus that of its parent, from noisy coefficients."""
         for axis, (nesting, at) in enumerate(zip(self.nestings, level, strict=True)):
             if at == 0:
                 array = array / nesting.size
@@ -201,7 +201,7 @@ def uniform(nestings: Sequence[Nesting]) -> Mapping[Level, Fraction]:
 def optimised(
     nestings: Sequence[Nesting], energies: FloatArray, spending: Spending
 ) -> Mapping[Level, Fraction]:
-    """The shares of least error for a workload: by Lagrange, because scales are independent.
+    """Return the shares of least error for a workload: by Lagrange, because scales are independent.
 
     The variance of a scale falls with the square of its share of epsilon, or with its share of rho.
     """
@@ -217,7 +217,7 @@ def optimised(
 
 
 def _scales(nestings: Sequence[Nesting]) -> list[Level]:
-    """The tuples of levels at which blocks can differ from their parents."""
+    """Return the tuples of levels at which blocks can differ from their parents."""
     lines = [
         [0, *(at for at, fanout in enumerate(nesting.fanouts, start=1) if fanout > 1)]
         for nesting in nestings
@@ -228,7 +228,7 @@ def _scales(nestings: Sequence[Nesting]) -> list[Level]:
 def _coefficients(
     cells: IntArray, nestings: Sequence[Nesting], axis: int
 ) -> Iterator[tuple[Level, IntArray]]:
-    """The coefficients of all scales along this axis and those after it."""
+    """Yield the coefficients of all scales along this axis and those after it."""
     if axis == len(nestings):
         yield (), cells
         return
@@ -253,7 +253,7 @@ def _contrasts(blocks: IntArray, fanout: int, axis: int) -> IntArray:
 
 
 def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
-    """The norms of the change of one row in the coefficients of a tuple of scales."""
+    """Return the norms of the change of one row in the coefficients of a tuple of scales."""
     fanouts = [
         nesting.fanouts[at - 1] for nesting, at in zip(nestings, level, strict=True) if at > 0
     ]
@@ -265,7 +265,7 @@ def _columns(nestings: Sequence[Nesting], level: Level) -> ColumnNorms:
 
 
 def _weight(nestings: Sequence[Nesting], level: Level) -> float:
-    """The precision in a projection of coefficients of variance 1."""
+    """Return the precision in a projection of coefficients of variance 1."""
     weight = 1.0
     for nesting, at in zip(nestings, level, strict=True):
         fanout = nesting.fanouts[at - 1] if at else 1
@@ -281,7 +281,7 @@ class NominalNesting(Nesting):
     """The leaf of the padded tree of each code."""
 
     def energies(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> FloatArray:
-        """The squared length of each range of codes in each level: (queries, levels)."""
+        """Return the squared length of each range of codes in each level: (queries, levels)."""
         last = np.maximum(high + 1, low)
         squares = [
             ((counts[last] - counts[low]) ** 2).sum(axis=1) / width
@@ -290,7 +290,7 @@ class NominalNesting(Nesting):
         return np.asarray(np.diff(np.stack(squares, axis=1), axis=1, prepend=0.0))
 
     def usual_energies(self) -> FloatArray:
-        """The mean energies over all ranges of codes."""
+        """Return the mean energies over all ranges of codes."""
         ranges = self.points * (self.points + 1) / 2
         # Over all pairs of n prefixes, |a - b|^2 sums to n sum |a|^2 - |sum a|^2.
         squares = [
@@ -309,7 +309,7 @@ class NominalNesting(Nesting):
         return prefixes
 
     def line(self) -> list[IntArray]:
-        """The parent of each block that holds a code, level by level from the root down."""
+        """Return the parent of each block that holds a code, level by level from the root down."""
         parents_by_level, blocks = [], self._leaf_codes
         for width, wider in zip(self.widths[:0:-1], self.widths[-2::-1], strict=True):
             above, parents = np.unique(blocks * width // wider, return_inverse=True)
@@ -331,12 +331,12 @@ class NominalNesting(Nesting):
         return filled
 
     def without_padding(self, array: FloatArray, axis: int) -> FloatArray:
-        """The cells of codes, in the order of codes."""
+        """Return the cells of codes, in the order of codes."""
         return array.take(self._leaf_codes, axis=axis)
 
 
 def nominal_nestings(axes: Sequence[Axis], hierarchy: object) -> dict[str, NominalNesting]:
-    """The nestings of the columns for which a hierarchy is given."""
+    """Return the nestings of the columns for which a hierarchy is given."""
     if hierarchy is None:
         return {}
     known = {axis.column: axis for axis in axes}

@@ -4,7 +4,7 @@ All that a person does in any `window` consecutive periods is hidden with epsilo
 stream runs. A plan divides half of epsilon among the releases of a window. It uses only the amounts
 that earlier periods spent, which are public, and counts the half in whole parts, so that no
 remainder is rounded. The ledger composes over all time, so the cost of a person with rows in more
-periods than one window is bounded here too. Decision `stream-units`.
+periods than one window is bounded here too. Decision `streams`.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class WEvent:
     plus one standard deviation of that measurement. A release is repeated where that distance is
     below the noise that a new release would add to a cell. `caution` adds a multiple of the scale
     of the distance's own noise, without which streams of few cells are released anew in vain.
-    Decision `stream-units`.
+    Decision `streams`.
     *Edges*: before the first release zeros are repeated. Whether a period was released is public;
     so is the state, which consists of released figures and may be seized. A period without rows is
     like any other. Where a window has no budget left, the last release is repeated.

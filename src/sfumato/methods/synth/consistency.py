@@ -4,7 +4,7 @@ All of it is post-processing. Least squares bring together what several tables t
 a column is then brought to the nearest counts without negative ones, and larger tables to the sums
 of their columns.
 
-Decision `synthesis-fit`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations

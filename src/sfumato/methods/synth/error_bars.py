@@ -14,7 +14,7 @@ Which cells a count adds up is found by asking the same of the table of all comb
 which is public. A cell of bins has several of them: a question that takes some and leaves others
 cuts the cell, and how many rows lie on which side nobody measured.
 
-Decision `synthesis-error-bars`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ All of it follows from what is public: the declared domains, the price and the d
 rows; where none is declared, it is told for several. What the columns have to do with each other is
 private, so that what `independent` loses by not looking at pairs is not told.
 
-Decision `synthesis-error-bars`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _joined(shape: TableShape, cliques: list[frozenset[int]]) -> JunctionTree:
 # them.
 #
 # *Reference*: Jirousek & Preucil 1995; Deming & Stephan 1940 for the scaling.
-# Decision `synthesis-fit`.
+# Decision `synthetic-rows`.
 
 CELLS = 1 << 19
 """The most cells of a model."""

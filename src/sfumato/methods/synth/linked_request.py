@@ -1,7 +1,7 @@
 """The plan of a synthesis of a parent and a child table.
 
 The number of children is one more column of the parent's model, and what a child knows of its
-parent are columns of the child's. Decisions `linked-tables` and `synthesis-fit`.
+parent are columns of the child's. Decisions `linked-tables` and `synthetic-rows`.
 """
 
 from __future__ import annotations

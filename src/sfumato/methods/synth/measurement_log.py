@@ -58,7 +58,7 @@ class TableShape:
 # Every method writes the same log, so that any fit can be tried on any choice of tables, and how
 # far any marginal is off follows from the log alone. Nothing in it is private any more.
 #
-# Decision `synthesis-log`.
+# Decision `synthesis`.
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ chosen by the exponential mechanism for its dependence. Tables whose cells would
 few times their noise are no candidates: what is useful is told by the noisy number of rows.
 
 *Reference*: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2014 and 2017.
-Decision `synthesis-log`.
+Decision `synthesis`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plan of a synthesis of one declared table.
 
-Decision `synthesis-log`.
+Decision `synthesis`.
 """
 
 from __future__ import annotations

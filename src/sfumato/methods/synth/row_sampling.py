@@ -6,7 +6,7 @@ down or up, and which rows get it is random. Rows stand in a random order at (i 
 by less than 1, and right on average as u is uniform. From one group of rows to the next u moves on
 by the golden section, so that what is rounded in many small groups evens out over all of them.
 
-Decision `synthesis-fit`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations

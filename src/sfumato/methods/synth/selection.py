@@ -69,7 +69,7 @@ def select_workload(bench: Workbench, sets: Sequence[ColumnSet]) -> None:
 
 # Which tables may be chosen, and how much each of them matters: public facts alone.
 #
-# Decision `synthesis-selection`.
+# Decision `synthesis`.
 
 TARGET_WEIGHT = 2
 """How many times as much a table with the target matters."""
@@ -137,7 +137,7 @@ class Worth:
 # noise; it is as likely as all pairs of no worth together.
 #
 # *Reference*: McKenna, Miklau & Sheldon 2021.
-# Decisions `synthesis-fit` and `synthesis-selection`.
+# Decisions `synthetic-rows` and `synthesis`.
 
 MST_COLUMNS_SHARE = Fraction(1, 2)
 MST_CHOICE_SHARE = Fraction(1, 8)
@@ -219,7 +219,7 @@ def column_noise(log: MeasurementLog) -> FloatArray:
 # become too fine, and the next ones get more of the charge; the last round gets all that is left.
 #
 # *Reference*: McKenna, Mullins, Sheldon & Miklau 2022.
-# Decisions `synthesis-fit` and `synthesis-selection`.
+# Decisions `synthetic-rows` and `synthesis`.
 
 AIM_COLUMNS_SHARE = Fraction(2, 5)
 AIM_TREE_CHOICE_SHARE = Fraction(1, 10)
@@ -374,7 +374,7 @@ class _Rounds:
 # after one that did, columns are measured again. Nothing else is looked at, and nothing more is
 # paid.
 #
-# Decisions `synthesis-fit` and `synthesis-selection`.
+# Decisions `synthetic-rows` and `synthesis`.
 
 AUTO_COLUMNS_SHARE = Fraction(2, 5)
 AUTO_CHOICE_SHARE = Fraction(1, 20)

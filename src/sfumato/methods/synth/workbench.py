@@ -5,7 +5,7 @@ into the log, or for a choice among candidates, which comes as an index. The cha
 the first of them, for all of them together; the purse pays each one out of it and refuses what
 would pass it, whatever a selection wants to do.
 
-Decision `synthesis-log`.
+Decision `synthesis`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class DensityGrid:
         return int((self.divisions**2).sum())
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
-        """The cell of each point."""
+        """Return the cell of each point."""
         cell = self.coarse.locate(x, y)
         x, y = self.coarse.box.inside(x, y)
         corner = self.coarse.centres[cell] - np.array([self.coarse.width, self.coarse.height]) / 2

@@ -85,7 +85,7 @@ class Squares:
         return self.across * self.up
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
-        """The cell of each point."""
+        """Return the cell of each point."""
         x, y = self.box.inside(x, y)
         east = np.floor((x - self.box.west) / self.width).astype(np.int64)
         north = np.floor((y - self.box.south) / self.height).astype(np.int64)
@@ -139,7 +139,7 @@ class Hexagons:
 
     @classmethod
     def of(cls, box: Box, resolution: int) -> Hexagons:
-        """All that touch a box of longitudes and latitudes."""
+        """Return all that touch a box of longitudes and latitudes."""
         h3 = _h3()
         corners = [
             (box.south, box.west),
@@ -157,7 +157,7 @@ class Hexagons:
         return len(self.names)
 
     def locate(self, x: FloatArray, y: FloatArray, box: Box) -> IntArray:
-        """The cell of each point."""
+        """Return the cell of each point."""
         h3 = _h3()
         resolution = h3.get_resolution(self.names[0])
         x, y = box.inside(x, y)
@@ -211,7 +211,7 @@ class Hexagons:
         return np.asarray(middle + reach * (first + along[:, None] * (second - first) - middle))
 
     def parents(self) -> tuple[Hexagons, IntArray]:
-        """The cells of the next coarser resolution, and the parent of each cell."""
+        """Return the cells of the next coarser resolution, and the parent of each cell."""
         h3 = _h3()
         up = h3.get_resolution(self.names[0]) - 1
         parent_names = np.array(
@@ -310,7 +310,7 @@ class ReferenceSystems:
         return cls(box, tuple(systems), tuple(above))
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
-        """The finest cell of each point."""
+        """Return the finest cell of each point."""
         finest = self.systems[0]
         if isinstance(finest, Hexagons):
             return finest.locate(x, y, self.box)
@@ -335,7 +335,7 @@ class ReferenceSystems:
         return system, move
 
     def fine_cells(self, number: int) -> IntArray:
-        """How many of the finest cells each cell of a system has."""
+        """Return how many of the finest cells each cell of a system has."""
         return np.bincount(self.above[number], minlength=self.systems[number].size)
 
     @property

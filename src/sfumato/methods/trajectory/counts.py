@@ -132,7 +132,7 @@ class PathCounts:
         return measurement.summed(groups, self._groups, measurement.weights(owners, self.cap))
 
     def _items(self, paths: Paths) -> tuple[IntArray, IntArray]:
-        """The group and the owner of each item."""
+        """Return the group and the owner of each item."""
         if self.kind == "lengths":
             most = np.minimum(paths.lengths, self.request.unit.max_rows)
             return np.searchsorted(self.edges, most, side="right") - 1, paths.owners

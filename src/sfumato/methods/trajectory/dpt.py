@@ -236,7 +236,7 @@ class DPT:
         )  # fmt: skip
 
     def _pair_system(self, people: float) -> int:
-        """The finest system whose pairs of cells stand out from their noise."""
+        """Return the finest system whose pairs of cells stand out from their noise."""
         stddev = self.cost.stddev(SHARES["trips"], self.trips)
         worth = [
             number

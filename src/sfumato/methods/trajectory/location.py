@@ -89,7 +89,7 @@ class NoisyLocations(Shown):
 
 
 def epsilons_on(box: Box) -> tuple[float, float]:
-    """The least and the largest epsilon per unit of distance that a map allows."""
+    """Return the least and the largest epsilon per unit of distance that a map allows."""
     cell = max(box.east - box.west, box.north - box.south) / _CELLS
     return float(LEAST) / cell, float(MOST) / cell
 
@@ -243,7 +243,7 @@ def _noisy_locations(
 
 
 def _statement(meter: LocationMeter) -> str:
-    """The guarantee for one location and for all together."""
+    """Return the guarantee for one location and for all together."""
     sentence = (
         f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
         "each."

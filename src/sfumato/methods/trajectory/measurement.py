@@ -59,7 +59,7 @@ class PathCost:
         return self.spending.noise(scaled, share)
 
     def stddev(self, share: Fraction, cap: int = 1) -> float:
-        """The standard deviation of a count that a share pays for, in items."""
+        """Return the standard deviation of a count that a share pays for, in items."""
         return self.noise(share, cap).stddev / FULL_WEIGHT
 
 
@@ -100,7 +100,7 @@ class Measuring:
 
 
 def weights(owners: IntArray, cap: int) -> IntArray:
-    """The weight of each item in units of 1 / FULL_WEIGHT, at most `cap` items per owner.
+    """Return the weight of each item in units of 1 / FULL_WEIGHT, at most `cap` items per owner.
 
     *Sensitivity*: rounding down keeps the sum of an owner's n weights at or below
     n * (cap * FULL_WEIGHT // n) <= cap * FULL_WEIGHT.

@@ -23,7 +23,7 @@ _SHADE_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1)
 
 
 def trajectory_summary(comparison: ComparedPaths) -> list[str]:
-    """The results in sentences."""
+    """Return the results in sentences."""
     figures = comparison.figures
     return [
         (
@@ -40,7 +40,7 @@ def trajectory_summary(comparison: ComparedPaths) -> list[str]:
 
 
 def trajectory_blocks(comparison: ComparedPaths | None) -> list[Block]:
-    """The figures in a table, and where points lie in either table, side by side."""
+    """Return the figures in a table, and where points lie in either table, side by side."""
     if comparison is None:
         return []
     rows = [(name, f"{value:.3f}", _MEANING[name]) for name, value in comparison.figures.items()]

@@ -86,7 +86,7 @@ class Paths:
         return Paths(self.owners, lengths, self.times[is_kept], self.x[is_kept], self.y[is_kept])
 
     def subset(self, chosen: BoolArray) -> Paths:
-        """The chosen paths."""
+        """Return the chosen paths."""
         points = np.repeat(chosen, self.lengths)
         return Paths(
             self.owners[chosen],
@@ -118,7 +118,7 @@ _WRITTEN = (
 
 
 def read_paths(rows: FormRows, form: Points) -> Paths:
-    """The paths of a data set, of no person more rows than the unit allows."""
+    """Return the paths of a data set, of no person more rows than the unit allows."""
     data = rows.data
     table = data.engine.stream(
         kept_rows(data.table, form, data.schema, data.unit, rows.salt)

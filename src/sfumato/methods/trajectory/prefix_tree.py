@@ -34,7 +34,7 @@ OUTSTANDING = 2.0
 
 
 def exceeds_noise(counts: FloatArray, stddev: float) -> BoolArray:
-    """Which counts stand out from their noise."""
+    """Return which counts stand out from their noise."""
     return np.asarray(counts > OUTSTANDING * stddev)
 
 

@@ -230,7 +230,7 @@ def prepare(
 
 
 def points_of(request: FormRequest) -> Points:
-    """The columns of points. A unit of rows is refused: it would hide no path."""
+    """Return the columns of points. A unit of rows is refused: it would hide no path."""
     form = request.form
     assert isinstance(form, Points)
     if not request.unit.by_person:
@@ -243,7 +243,7 @@ def points_of(request: FormRequest) -> Points:
 
 
 def declared_box(schema: Schema, form: Points) -> Box:
-    """The declared bounds of the coordinates."""
+    """Return the declared bounds of the coordinates."""
     (west, east), (south, north) = (_bounds(schema.column(name)) for name in (form.x, form.y))
     return Box(west, south, east, north)
 

@@ -54,7 +54,7 @@ class PathUtility(Shown):
     """
 
     def to_json(self) -> dict[str, float]:
-        """All of them by name."""
+        """Return all of them by name."""
         return {
             "ranges": self.ranges,
             "trips": self.trips,
@@ -80,7 +80,7 @@ def utility(real: Paths, synthetic: Paths, box: Box) -> PathUtility:
 
 
 def divergence(first_counts: FloatArray, second_counts: FloatArray) -> float:
-    """The Jensen-Shannon divergence in bits: 0 for equal shares, 1 for disjoint ones."""
+    """Return the Jensen-Shannon divergence in bits: 0 for equal shares, 1 for disjoint ones."""
     first, second = (shares / max(shares.sum(), 1e-300) for shares in (first_counts, second_counts))
     middle = (first + second) / 2
     return float((_relative(first, middle) + _relative(second, middle)) / 2)
@@ -130,14 +130,14 @@ def _histograms(real: FloatArray, synthetic: FloatArray) -> tuple[FloatArray, Fl
 
 
 def travelled(paths: Paths) -> FloatArray:
-    """The length of each path, from point to point."""
+    """Return the length of each path, from point to point."""
     steps = paths.steps
     distances = np.hypot(paths.x[steps + 1] - paths.x[steps], paths.y[steps + 1] - paths.y[steps])
     return np.asarray(np.bincount(paths.path_of[steps], distances, len(paths)), dtype=np.float64)
 
 
 def diameters(paths: Paths) -> FloatArray:
-    """The width of each path: the diagonal of the smallest rectangle around it."""
+    """Return the width of each path: the diagonal of the smallest rectangle around it."""
     if not len(paths):
         return np.zeros(0)
     wide = [
@@ -149,7 +149,7 @@ def diameters(paths: Paths) -> FloatArray:
 
 
 def shared_patterns(real: Paths, synthetic: Paths, box: Box, cells: int) -> float:
-    """The share of the most common patterns of `real` that `synthetic` has, too.
+    """Return the share of the most common patterns of `real` that `synthetic` has, too.
 
     Patterns are of the cells of a grid that is `cells` cells wide and high.
     """
@@ -159,7 +159,7 @@ def shared_patterns(real: Paths, synthetic: Paths, box: Box, cells: int) -> floa
 
 
 def _patterns(paths: Paths, grid: Squares) -> set[int]:
-    """The most common sequences of two and of three different cells, each as a number."""
+    """Return the most common sequences of two and of three different cells, each as a number."""
     cells, path = grid.locate(paths.x, paths.y), paths.path_of
     new = np.ones(len(cells), dtype=bool)
     new[1:] = (np.diff(cells) != 0) | (np.diff(path) != 0)
@@ -185,7 +185,7 @@ MAP_CELLS = 16
 def compare_paths(
     original: Engine, synthetic: Engine, schema: Schema, form: Points
 ) -> tuple[PathUtility, tuple[int, int], list[FloatArray]] | None:
-    """The differences, the numbers of paths and a map of the points of each table.
+    """Return the differences, the numbers of paths and a map of the points of each table.
 
     None if one of the tables has no readable path. The original is thinned to the median time
     between two points of the synthetic table.

@@ -152,7 +152,7 @@ class BaseChain:
     def back(
         self, chances_after: Float32Array, used: IntArray, follow: Float32Array
     ) -> Float32Array:
-        """The probabilities one step earlier, (used paces, base cells, goals)."""
+        """Return the probabilities one step earlier, (used paces, base cells, goals)."""
         onward = np.zeros_like(chances_after)
         for index, pace in enumerate(used):
             chances = chances_after[index]
@@ -188,7 +188,7 @@ class AveragingMatrix:
         return cls(out_of, share.astype(np.float32), starts)
 
     def applied(self, values: Any) -> Any:
-        """The product of the matrix and `values`."""
+        """Return the product of the matrix and `values`."""
         if len(self.starts) == len(self.columns):  # one entry per row, and it is 1
             return values[self.columns]
         return np.add.reduceat(self.shares[:, None] * values[self.columns], self.starts, axis=0)
@@ -240,7 +240,7 @@ class Bridge:
         return cls(stored, reached, ending)
 
     def stored_index(self, steps_left: IntArray) -> IntArray:
-        """The index of the largest stored number of steps that is at most `steps_left`."""
+        """Return the index of the largest stored number of steps that is at most `steps_left`."""
         return np.searchsorted(self.steps_left, steps_left, side="right") - 1
 
 
@@ -277,7 +277,7 @@ def _apart(base_chain: BaseChain, goals: IntArray, goal_count: int) -> Float32Ar
 
 
 def _moved(around: IntArray, moves: FloatArray) -> FloatArray:
-    """The probabilities of moves that leave the cell; a cell without any keeps the walk."""
+    """Return the probabilities of moves that leave the cell; a cell without any keeps the walk."""
     held = np.where(around >= 0, moves, 0.0)
     held[:, 0] = 0
     held[:, 0] = held.sum(axis=1) <= 0

@@ -4,7 +4,7 @@ The order of every answer: reserve (durable, and the head outside the database s
 entropy → read → noise → `store` (durable) → release. After a crash every open charge stays spent;
 only one that is known to have drawn no entropy can be resumed.
 
-Decision `ledger-stores`. Decision `ledger-head`.
+Decision `ledger`. Decision `ledger`.
 """
 
 from __future__ import annotations

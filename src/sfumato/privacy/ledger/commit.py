@@ -10,7 +10,7 @@ it, which is never ahead of the database. Overwriting in place needs no director
 growing file, so a sync costs one disk write. A head file that was replaced while open is refused:
 other processes would see neither its lock nor its position.
 
-Decision `ledger-head`.
+Decision `ledger`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ it. The row of such an answer holds a short reference; the answer itself is a fi
 
 A crash before step 2 leaves a file that no entry names: the next opening deletes it. A crash after
 step 2 leaves the file in `pending`, where readers find it; the next opening moves it. A PostgreSQL
-ledger keeps all answers in its table, because several hosts read them. Decision `ledger-stores`.
+ledger keeps all answers in its table, because several hosts read them. Decision `ledger`.
 """
 
 from __future__ import annotations

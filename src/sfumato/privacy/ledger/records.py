@@ -3,7 +3,7 @@
 A record has a topic, a name and a value; the last value of a name is current, null revokes it.
 There is no table of records: they are read from the chain once, then only what was appended.
 Lost entries may have revoked a record, so a rollback revokes all records before it. Decision
-`ledger-stores`.
+`ledger`.
 """
 
 from __future__ import annotations

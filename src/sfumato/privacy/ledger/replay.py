@@ -1,6 +1,6 @@
 """Replay of the chain: recompute the balances from the entries alone, to check stored ones.
 
-Decision `ledger-head`.
+Decision `ledger`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each rule checks everything before it writes anything, so that a refused operation leaves the draft
 unchanged and the other operations of the same group commit succeed.
 
-Decision `ledger-stores`. Decision `ledger-head`.
+Decision `ledger`. Decision `ledger`.
 """
 
 from __future__ import annotations

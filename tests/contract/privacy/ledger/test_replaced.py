@@ -1,5 +1,5 @@
 """Files put in the place of open ones, as a restored backup does, close the ledger (decision
-`ledger-head`).
+`ledger`).
 
 A process that went on with the deleted files would spend a budget that others spend again.
 """

@@ -116,12 +116,12 @@ class Spark:
 
     @translating_errors(translate)
     def identity(self) -> Identity:
-        """The identity of the table of the engine."""
+        """Return the identity of the table of the engine."""
         return in_own_thread(self._identity)
 
     @translating_errors(translate)
     def columns(self, table: exp.Table) -> dict[str, Kind]:
-        """The columns of a table, in order, and their kinds.
+        """Return the columns of a table, in order, and their kinds.
 
         The table of the engine is refused where it can no longer be read as it was opened. Spark
         is told to list its files again, which it caches otherwise.
@@ -244,7 +244,7 @@ class Spark:
             catalogue.refreshByPath(self._table.name)
 
     def _frame(self, query: exp.Query) -> DataFrame:
-        """The analyzed frame of a query; nothing is run."""
+        """Return the analyzed frame of a query; nothing is run."""
         return self._session.sql(self._sql(query))
 
     def _sql(self, query: exp.Query) -> str:

@@ -126,7 +126,7 @@ def _cancel(session: SparkSession, tag: str) -> None:
 
 
 def _local(session: SparkSession) -> Any:
-    """The context of a session of this process; None for a session on a server."""
+    """Return the context of a session of this process; None for a session on a server."""
     return session.sparkContext if hasattr(session, "_jsparkSession") else None
 
 
@@ -140,7 +140,7 @@ _SMALL, _LARGE = 4 << 20, 32 << 20
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema of a frame; nothing is run."""
+    """Return the Arrow schema of a frame; nothing is run."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.schema, timezone="UTC")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def identity_of(session: SparkSession, named: exp.Table) -> Identity:
-    """The tables and folders that a name reads, through views of any depth."""
+    """Return the tables and folders that a name reads, through views of any depth."""
     name = render(named, "spark")
     described = session.catalog.getTable(name)
     if described.isTemporary:
@@ -71,14 +71,14 @@ _OF_NOBODY = {"OneRowRelation", "LocalRelation", "Range"}
 
 
 def _leaves(plan: Any) -> list[Any]:
-    """The relations that a plan and its subqueries read, without rows written in a view."""
+    """Return the relations that a plan and its subqueries read, without rows written in a view."""
     plans = [plan, *listed(plan.subqueriesAll())]
     leaves = [leaf for root in plans for leaf in listed(root.collectLeaves())]
     return [leaf for leaf in leaves if leaf.getClass().getSimpleName() not in _OF_NOBODY]
 
 
 def _relation_location(leaf: Any) -> tuple[str | None, list[str]]:
-    """The catalogue name of a relation, if it has one, and the folders of its files."""
+    """Return the catalogue name of a relation, if it has one, and the folders of its files."""
     match leaf.getClass().getSimpleName():
         case "LogicalRelation":
             relation, table = leaf.relation(), leaf.catalogTable()
@@ -95,7 +95,7 @@ def _relation_location(leaf: Any) -> tuple[str | None, list[str]]:
 
 
 def identity_of_location(location: str) -> Identity:
-    """The identity of a location: by its files on this machine, else by its address."""
+    """Return the identity of a location: by its files on this machine, else by its address."""
     local = local_path(location)
     if local is None:
         return Identity(frozenset({location.rstrip("/")}))
@@ -107,7 +107,7 @@ def identity_of_location(location: str) -> Identity:
 
 
 def local_path(location: str) -> Path | None:
-    """The path of a file: address; None for other addresses."""
+    """Return the path of a file: address; None for other addresses."""
     if not location.startswith("file:"):
         return None
     return Path("/" + location.removeprefix("file:").lstrip("/"))
@@ -197,13 +197,13 @@ def _counts_rows(window: Any) -> bool:
 
 
 def file_indexes(plan: Any) -> list[Any]:
-    """The file indexes of a plan, which Spark lists once and caches."""
+    """Return the file indexes of a plan, which Spark lists once and caches."""
     relations = (node.relation() for node in _nodes(plan) if _kind(node) == "LogicalRelation")
     return [relation.location() for relation in relations if _kind(relation) == "HadoopFsRelation"]
 
 
 def _settled(node: Any) -> bool:
-    """Whether a limit or deduplication keeps the same rows for every order of arrival."""
+    """Return whether a limit or deduplication keeps the same rows for every order of arrival."""
     if _kind(node) == "Deduplicate":
         return _ids(node.keys()) >= _ids(node.output())
     below = node.child()

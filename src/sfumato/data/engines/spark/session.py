@@ -207,7 +207,7 @@ def _connected(address: str) -> _Held:
 
 
 def _ended(session: SparkSession) -> bool:
-    """Whether a session was stopped, so that another must be started."""
+    """Return whether a session was stopped, so that another must be started."""
     if is_remote(session):
         return bool(session.is_stopped)
     return session.sparkContext._jsc is None  # noqa: SLF001  no other way to look
@@ -223,12 +223,12 @@ def check_running(session: SparkSession) -> None:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Whether a session is of Spark Connect, which exposes neither context nor plans."""
+    """Return whether a session is of Spark Connect, which exposes neither context nor plans."""
     return type(session).__module__.startswith("pyspark.sql.connect.")
 
 
 def forgets_tables(session: SparkSession) -> bool:
-    """Whether the session's catalogue ends with this process: our own Spark, in memory."""
+    """Return whether the session's catalogue ends with this process: our own Spark, in memory."""
     with _HOLDING:
         started = any(held.session is session and held.started for held in _HELD.values())
     return (
@@ -269,7 +269,7 @@ def _prepared(session: SparkSession) -> SparkSession:
 
 
 def _unsuitable_settings(session: SparkSession) -> dict[str, str]:
-    """The settings that differ from `NEEDED`, with their present values."""
+    """Return the settings that differ from `NEEDED`, with their present values."""
     current = {name: session.conf.get(name) or "" for name in NEEDED}
     meant = {name: _UTC_NAMES.get(value.lower(), value.lower()) for name, value in current.items()}
     return {name: current[name] for name, value in NEEDED.items() if meant[name] != value.lower()}

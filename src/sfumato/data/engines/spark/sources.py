@@ -152,7 +152,7 @@ def _check_frame(session: SparkSession, read: Sequence[str], before: str) -> Non
 
 
 def _version(read: Sequence[str]) -> str:
-    """The state of those files that are on this machine."""
+    """Return the state of those files that are on this machine."""
     local = (local_path(unquote(address)) for address in read)
     return repr([_stamp(path) for path in local if path is not None])
 

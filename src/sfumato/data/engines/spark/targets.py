@@ -163,7 +163,7 @@ def _check_release(session: SparkSession, target: TableTarget) -> None:
 
 
 def reads(session: SparkSession, source: exp.Table) -> set[str]:
-    """The files that a table or a view reads; empty where it does not exist."""
+    """Return the files that a table or a view reads; empty where it does not exist."""
     with suppress(Exception):
         return set(session.table(_sql(source)).inputFiles())
     return set()
@@ -345,7 +345,7 @@ def _unseen(known_as: str) -> OutputError:
 
 
 def _hadoop(session: SparkSession, address: str) -> tuple[Any, Any]:
-    """The Hadoop file system of an address, and the path in it."""
+    """Return the Hadoop file system of an address, and the path in it."""
     jvm = getattr(session, "_jvm", None)
     if jvm is None:
         raise OutputError(

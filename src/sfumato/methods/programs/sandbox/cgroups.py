@@ -3,7 +3,7 @@
 Memory that is swapped out could be seen by another block: by the time it takes to come back. So
 one of these must hold, else no program is run: the machine has no swap; the group of this process
 may not swap; groups may be made (version 2, delegated or for root), and each block has one of its
-own that may not swap; memory can be locked. Decision `program-blocks`.
+own that may not swap; memory can be locked. Decision `programs`.
 """
 
 from __future__ import annotations

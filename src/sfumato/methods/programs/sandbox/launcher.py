@@ -1,6 +1,6 @@
 """The outside of a sandbox: start workers, hand blocks to them, and enforce the time limit.
 
-Decision `program-blocks`.
+Decision `programs`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A chamber whose workers fork: what bubblewrap and Landlock have in common. Decision
-`program-blocks`."""
+`programs`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ backs and no other process maps, and is then given the block's rows by a socket 
 nothing that a block does to memory, caches of files or the forking process can reach a later one.
 
 It knows only the standard library, because nothing of Sfumato is to be seen inside. Decisions
-`program-blocks` and `sandbox`.
+`programs` and `sandbox`.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def _by_last_digit(domain: Bounds) -> Bounds:
 # more axis of the model, with a name that no column has; a day is then drawn from those of its
 # bin that are on the day of the week that was drawn with it.
 #
-# Decision `synthesis-columns`.
+# Decision `synthetic-rows`.
 
 _WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

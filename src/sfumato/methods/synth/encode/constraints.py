@@ -3,7 +3,7 @@
 Rows that break a constraint are repaired after drawing, which takes a column away from what was
 measured of it. A fit that gives no chance to what is impossible leaves the columns as they are.
 
-Decision `synthesis-fit`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _ends(axis: Axis) -> tuple[pa.Array, pa.Array]:
 # in what it is about, so that shares among the rows that keep it stay as they were drawn. Only
 # what was drawn is read, never the data: this is post-processing.
 #
-# Decision `synthesis-fit`.
+# Decision `synthetic-rows`.
 
 
 class NeverTogether:

@@ -128,7 +128,7 @@ class KeyDiscovery:
 
 # Bins of about equally many rows: where they end is found by private quantiles, and paid for.
 #
-# Decision `synthesis-columns`.
+# Decision `synthetic-rows`.
 
 BINS = 32
 """A power of two: every rank is then the middle of those around it, which a person moves least."""

@@ -4,7 +4,7 @@ A column is an axis to be measured, a text whose values are discovered first, an
 made up, or left out by name. Codes that were drawn become rows of the input's columns, in its
 order, with its types and missing values.
 
-Decision `synthesis-columns`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A durable ledger in SQLite: write-ahead log, full syncs, and our own sync of the directory.
 
 Every transaction checks that the file is still the one at its path: charges to a file that was
-replaced by a restored backup would be lost. Decision `ledger-head`.
+replaced by a restored backup would be lost. Decision `ledger`.
 """
 
 from __future__ import annotations
