@@ -220,12 +220,12 @@ class Shares:
 
     @cached_property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return int(self.group.max(initial=-1)) + 1
 
     @cached_property
     def sizes(self) -> Counts:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         return np.bincount(self.group, self.rows, self.count).astype(np.int64)
 
     def write(self, problem: Problem, style: Style) -> tuple[Written, ...]:
@@ -305,7 +305,7 @@ class LabelledGroups(ABC):
     @property
     @abstractmethod
     def group_sizes(self) -> Counts:
-        """How many rows each group has."""
+        """The number of rows of each group."""
 
     @cached_property
     def sizes(self) -> Counts:
@@ -316,13 +316,13 @@ class LabelledGroups(ABC):
 
     @cached_property
     def suppressed(self) -> int:
-        """How many rows are suppressed."""
+        """The number of suppressed rows."""
         return self.problem.rows - int(self.group_sizes.sum())
 
     @property
     @abstractmethod
     def suppressed_people(self) -> int | None:
-        """How many people lose a row; None where people are not counted."""
+        """The number of people who lose a row; None if people are not counted."""
 
     def totals(self, cost: Separable) -> list[float]:
         """What the cells of each column cost."""
@@ -343,12 +343,12 @@ class GroupedRelease(LabelledGroups):
 
     @property
     def group_sizes(self) -> Counts:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         return self.shares.sizes
 
     @property
     def suppressed_people(self) -> int | None:
-        """How many people lose a row; None where people are not counted."""
+        """The number of people who lose a row; None if people are not counted."""
         if self.problem.people is None:
             return None
         lost = np.ones(len(self.shares.points), dtype=bool)

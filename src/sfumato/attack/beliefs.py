@@ -40,6 +40,7 @@ _STUDENT_FACTOR = 2.145 / 1.96
 def dealt(values: ClassValues, number: int) -> ClassValues:
     """Deal the same values out to the same classes at random."""
     owners = np.repeat(values.owners, values.counts)
+    # Every row keeps its class and gets the value of another row: sizes and totals stay the same.
     drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
     return _united(owners, drawn, values)
 
@@ -49,6 +50,7 @@ def _united(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValu
     grouped = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
     representatives, people = grouped.representatives, values.people
     if people is not None:
+        # Rows are sorted by class and value, as the cells are.
         people = people[np.lexsort((drawn, owners))]
     return ClassValues(
         owners[representatives], drawn[representatives], grouped.counts, values.names, people=people
@@ -155,6 +157,7 @@ def believed(
 
 def examples(values: ClassValues, column: Column, cells: IntArray) -> list[dict[str, Any]]:
     """Return the labels of the largest classes in which people are hit, for the owner."""
+    # The largest classes harm most people.
     largest = cells[np.argsort(-values.counts[cells], kind="stable")][:MOST_EXAMPLES]
     labels = values.labels(largest)
     return [

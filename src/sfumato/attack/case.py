@@ -208,6 +208,19 @@ def needed_quasi(case: Case, attack: str, *tables: HeldTable) -> list[Column]:
     return columns
 
 
+def shared_columns(case: Case, attack: str, tables: Sequence[HeldTable]) -> list[Column]:
+    """Return the columns that all tables have, without identifiers, or raise if there are none."""
+    columns = [
+        column
+        for column in case.schema.columns
+        if column.role is not Role.IDENTIFIER
+        and all(column.name in table.names for table in tables)
+    ]
+    if not columns:
+        raise cannot_run(attack, "the tables have no column in common. Name columns alike.")
+    return columns
+
+
 def needed(table: HeldTable | None, attack: str, description: str, name: str) -> HeldTable:
     """Return a table, or raise if an attack that needs it did not get it."""
     if table is None:
@@ -243,6 +256,7 @@ def column_of(case: Case, attack: str, role: str) -> str | None:
     )
     if (declared := form_columns.get(role)) in held:
         return declared
+    # Edges have two people, so their form names two ends and no role for each.
     if isinstance(form, Edges) and role in _ENDS:
         end = (form.source, form.target)[_ENDS.index(role)]
         return end if end in held else None

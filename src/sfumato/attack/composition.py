@@ -80,9 +80,11 @@ def _compose(
         _possible(table, quasi, people, numbers, width)
         for table, numbers in zip(tables, numbered, strict=True)
     )
+    # A person's true value is possible in both releases, so the intersection always holds it.
     both = np.intersect1d(first, second)
     alone = [np.bincount(pairs // width, minlength=len(people)) for pairs in (first, second)]
     values_left = np.bincount(both // width, minlength=len(people))
+    # People who fit no class of one release were suppressed there, and nothing is composed.
     in_both = (alone[0] > 0) & (alone[1] > 0)
     weight = people.counts * in_both
     hit = in_both & (values_left == 1)

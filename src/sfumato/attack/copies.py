@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import cannot_run, needed
+from sfumato.attack.case import needed, shared_columns
 from sfumato.attack.evaluation.copies import tallied
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.attack.sampling import subset
 from sfumato.data.counting.grouping import keys
-from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +38,7 @@ def run(case: Case) -> Finding:
     """Look for released rows in the original."""
     original = needed(case.original, NAME, "the original, to look rows up in", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
-    columns = [
-        column
-        for column in case.schema.columns
-        if column.role is not Role.IDENTIFIER
-        and all(column.name in table.names for table in tables)
-    ]
-    if not columns:
-        raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
+    columns = shared_columns(case, NAME, tables)
     traits, (released, real, *controls) = records(NAME, columns, tables)
     drawn, often = _both(traits, released, real)
     kinds = np.unique(often)

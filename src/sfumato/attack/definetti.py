@@ -24,7 +24,7 @@ from sfumato.anonymize.buckets import COUNT, GROUP
 from sfumato.attack.case import cannot_run, needed, needed_quasi, needed_sensitive
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, of_columns
-from sfumato.data.counting.grouping import keys
+from sfumato.data.counting.grouping import keys, ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,10 +107,7 @@ class Sharing:
         first = np.searchsorted(theirs[order], groups, side="left")
         group_sizes = np.searchsorted(theirs[order], groups, side="right") - first
         row = np.repeat(np.arange(len(rows)), group_sizes)
-        steps = np.arange(group_sizes.sum()) - np.repeat(
-            np.cumsum(group_sizes) - group_sizes, group_sizes
-        )
-        cell = order[np.repeat(first, group_sizes) + steps]
+        cell = order[ragged(first, group_sizes)]
         present, number = np.unique(cells.codes[1], return_inverse=True)
         traits = tuple(rows.codes[rows.columns.index(name)].astype(np.int64) for name in names)
         values = cells.axis(sensitive).decode(present).to_pylist()

@@ -53,6 +53,7 @@ def run(case: Case) -> Finding:
         case.release, quasi, [counted for counted in (real, listed) if counted is not None]
     )
     owners, people = _inside(released, real)
+    # The smallest class is taken for the k that the algorithm used.
     least = int(released.sizes.min(initial=1))
     right = guessed = victims = tried = 0
     for column in released.columns:

@@ -94,6 +94,7 @@ def played(case: Case, attack: str, script: Script, attacker: str, reference: st
     games = case.options.guesses
     rows, schema, coin, victim = _dealt(attack, table, games)
     questions = script(victim)
+    # Equal shares: sequential composition makes the whole script cost epsilon.
     price = epsilon / len(questions)
     evidence = np.zeros(games)
     with door(rows, schema, epsilon) as ask:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import cannot_run, needed, needed_sensitive
+from sfumato.attack.case import cannot_run, needed, needed_sensitive, shared_columns
 from sfumato.attack.finding import Finding, Rate, of_columns
 from sfumato.attack.records import Crowd, records
 from sfumato.attack.sampling import below
-from sfumato.data.schema.column import Kind, Role
+from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,15 +49,10 @@ def run(case: Case) -> Finding:
 
 
 def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:
-    known = [
-        column
-        for column in case.schema.columns
-        if column.name != secret.name
-        and column.role is not Role.IDENTIFIER
-        and all(column.name in table.names for table in tables)
-    ]
+    known = [column for column in shared_columns(case, NAME, tables) if column.name != secret.name]
     if not known:
         raise cannot_run(NAME, "the tables have no column in common by which to guess.")
+    # The secret comes last, so the first len(known) traits are those of the distance.
     traits, (released, *people) = records(NAME, [*known, secret], tables)
     crowd = Crowd.of(traits, range(len(known)), released)
     rates = [

@@ -219,6 +219,7 @@ def _join_finding(sides: Sequence[JoinSide], names: Sequence[str], named: list[s
 
 
 def _figures(joined: float, true: float, every: float) -> dict[str, Any]:
+    # Expected numbers may exceed each other by rounding.
     true = min(true, joined)
     precision, recall = _share(true, joined), _share(true, every)
     return {

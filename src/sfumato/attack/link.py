@@ -68,7 +68,7 @@ def run(case: Case) -> Finding:
             f"it needs a list of people. Give one with {option('known', metavar='FILE')}, or "
             f"{option('original', metavar='FILE')}.",
         )
-    quasi = needed_quasi(case, NAME, held, *_also(case.original))
+    quasi = needed_quasi(case, NAME, held, *filter(None, [case.original]))
     if case.is_synthetic:
         return linked(case, NAME, quasi)
     names = [column.name for column in quasi]
@@ -82,6 +82,7 @@ def run(case: Case) -> Finding:
     right = np.divide(chance, rows, out=np.zeros(len(rows)), where=rows > 0)
     weight = present * people.counts
     success = rate(people, unit, right, weight)
+    # One fitting row, which is the person's with a chance above 0.
     alone = (rows == 1) & (right > 0) & (weight > 0)
     remarks = [f"Looked up by {', '.join(names)}."]
     if not crowd.any():
@@ -120,10 +121,6 @@ def _victims(
     return len(np.unique(persons(people, unit)[alone]))
 
 
-def _also(table: HeldTable | None) -> list[HeldTable]:
-    return [] if table is None else [table]
-
-
 def unmatched_share(case: Case) -> float:
     """Return the share of released rows that fit nobody in the original.
 
@@ -153,6 +150,7 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
     strangers = _strangers(case, [*names, *other_names])
     table = case.release.table.counted([*names, *other_names])
     released = boxes_of(table, quasi, [people, *([] if strangers is None else [strangers])])
+    # With a list only its people are looked up: original and list change roles.
     on_list = in_original(people, names, named, replace(case, original=case.known, known=original))
     weight = on_list * people.counts
     mine = Picks.of(released, table, people, other_names)
@@ -247,4 +245,5 @@ def left_out(
     known, alike_in_all = (alike(people, columns) for columns in (names, [*names, *other_names]))
     right = (alike_in_all - 1) / np.maximum(known - 1, 1)
     released_share = min(1.0, released / max(people.total, 1))
+    # `known` counts the person too: with one other fitting row that row would be the only pick.
     return Picks(right * released_share, known == 2)

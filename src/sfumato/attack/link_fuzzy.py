@@ -90,6 +90,7 @@ def _truth(released: Boxes, people: Frequencies, real: Frequencies, person: str)
     codes = real.codes[real.columns.index(person)]
     row_of = np.full(theirs.size, -1, dtype=np.int64)
     row_of[codes] = np.arange(len(real))
+    # Nobody can tell which of several namesakes is meant.
     row_of[np.bincount(codes, real.counts, theirs.size) > 1] = -1
     match = pc.index_in(
         mine.decode(np.arange(mine.size)), value_set=theirs.decode(np.arange(theirs.size))
@@ -293,6 +294,7 @@ def _right_shares(
         # odds (1 - u_j) / u_j; the last entry is full agreement.
         stranger = np.append(odds, 1.0)
         stranger = stranger / stranger.sum()
+        # The same odds for the person's own row, with m in place of u.
         own = np.append((1 - right) / right, 1.0)
         own = own / own.sum()
         seen = np.append(counts, full)

@@ -14,7 +14,7 @@ Pang and Tomkins, Vanity fair: privacy in querylog bundles, 2008.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,10 @@ import pyarrow.compute as pc
 
 from sfumato.attack.case import PERSON, cannot_run, needed, needed_column
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
-from sfumato.data.counting.grouping import ragged
+from sfumato.attack.matching import by_key
 from sfumato.data.schema.column import Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case
     from sfumato.data.counting.frequencies import Frequencies
@@ -94,6 +92,7 @@ def _claims(log: Frequencies, people: Frequencies, clues: list[str]) -> tuple[In
         columns = np.concatenate([columns, np.full(len(mine), number)])
     present, owner = np.unique(pairs, return_inverse=True)
     total = np.bincount(owner, scores, len(present))
+    # The number of columns of the list with a common word, for each pair.
     met = np.bincount(np.unique(np.stack([owner, columns]), axis=1)[0], minlength=len(present))
     total[met < min(len(clues), 2)] = 0.0
     searcher, listed = np.divmod(present, len(people))
@@ -121,11 +120,11 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, In
     asked_words = np.unique(query_of[heard >= 0] * len(known) + heard[heard >= 0])
     search, word_code = np.divmod(asked_words, max(len(known), 1))
     # From searches to who searched, and from words to who has a value with the word.
-    mine, matched = _joined(search, log.codes[1])
+    mine, matched = by_key(np.arange(len(search)), search, log.codes[1])
     searched = np.unique(log.codes[0][matched].astype(np.int64) * len(known) + word_code[mine])
     searcher, word_code = np.divmod(searched, max(len(known), 1))
     codes = people.codes[people.columns.index(clue)]
-    of_value, matched = _joined(value_of, codes)
+    of_value, matched = by_key(np.arange(len(value_of)), value_of, codes)
     has = np.unique(word_of[of_value].astype(np.int64) * len(people) + matched)
     held, listed = np.divmod(has, len(people))
     holders = np.bincount(held, minlength=len(known))
@@ -133,17 +132,8 @@ def _met(log: Frequencies, people: Frequencies, clue: str) -> tuple[IntArray, In
     rarity = np.log((len(people) + 1) / holders.clip(min=1))
     telling = holders[word_code] <= _MOST_SHARED
     searcher, word_code = searcher[telling], word_code[telling]
-    left, right = _joined(word_code, held)
+    left, right = by_key(np.arange(len(word_code)), word_code, held)
     return searcher[left], listed[right], rarity[word_code[left]]
-
-
-def _joined(left_keys: IntArray, right: NDArray[np.integer[Any]]) -> tuple[IntArray, IntArray]:
-    """Return all pairs of positions with equal numbers."""
-    order = np.argsort(right, kind="stable")
-    ranked = right[order]
-    first = np.searchsorted(ranked, left_keys, side="left")
-    match_counts = np.searchsorted(ranked, left_keys, side="right") - first
-    return np.repeat(np.arange(len(left_keys)), match_counts), order[ragged(first, match_counts)]
 
 
 def _words(values: pa.Array) -> tuple[IntArray, pa.Array]:

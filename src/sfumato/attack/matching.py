@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.attack.finding import MOST_EXAMPLES, plain
-from sfumato.data.counting.grouping import keys
+from sfumato.data.counting.grouping import keys, ragged
 from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def overlapping(left: BoxColumn, ours: IntArray, right: BoxColumn, theirs: IntAr
     owners = _owners(right)
     runs = np.diff(left.covers.starts, append=len(left.covers.first))[ours]
     starts = np.cumsum(runs) - runs
-    run_index = np.repeat(left.covers.starts[ours] - starts, runs) + np.arange(runs.sum())
+    run_index = ragged(left.covers.starts[ours], runs)
     label = np.repeat(theirs, runs)
     near = np.searchsorted(
         owners * width + covers.first, label * width + left.covers.last[run_index], side="right"
@@ -176,8 +176,7 @@ def _own_labels(column: BoxColumn) -> IntArray | None:
         return None
     label_of = np.full(len(column.taxonomy.leaves), -1, dtype=np.int64)
     lengths = last - first + 1
-    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    label_of[np.repeat(first, lengths) + steps] = np.repeat(owners, lengths)
+    label_of[ragged(first, lengths)] = np.repeat(owners, lengths)
     return label_of
 
 
@@ -187,10 +186,7 @@ def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
     ranked = theirs[order]
     first = np.searchsorted(ranked, mine, side="left")
     match_counts = np.searchsorted(ranked, mine, side="right") - first
-    steps = np.arange(match_counts.sum()) - np.repeat(
-        np.cumsum(match_counts) - match_counts, match_counts
-    )
-    return np.repeat(people, match_counts), order[np.repeat(first, match_counts) + steps]
+    return np.repeat(people, match_counts), order[ragged(first, match_counts)]
 
 
 def _parted(

@@ -134,6 +134,7 @@ class _Drawn:
 
 def _drawn(real: CodedRows, control: CodedRows, most: int) -> _Drawn:
     strangers = np.repeat(np.arange(len(control)), control.counts)
+    # People outside the data are split: some are tried, the others are the attacker's reference.
     strangers = strangers[shuffled(len(strangers), 1)]
     per_side = min(len(strangers) // 2, real.rows, most)
     # An even number on each side, because half of the people choose the score and the others test
@@ -223,6 +224,7 @@ def _scores(
             np.bincount(rows[index], row_counts, size) / row_counts.sum()
             for rows, row_counts in zip(tables, counts, strict=True)
         )
+        # Homer et al. 2008: the difference of shares, summed over single values.
         alone += (score_rows - reference_counts)[asked[index]]
     # Golob et al. 2024: the log ratio of the shares of each pair of values in the release and
     # outside.

@@ -169,6 +169,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     if not members:
         raise cannot_run(NAME, "no class of the release is that of people of the original.")
     asked = asked or _shown(case, members)
+    # l = 1 demands nothing, so no class was kept together by it.
     if asked.least < 2:
         raise cannot_run(
             NAME,
@@ -178,6 +179,7 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
         )
     right = guessed = 0.0
     victims, skipped, tried = 0.0, 0, 0
+    # Evenly spread over all classes, and the same in every run.
     examined = members[:: max(len(members) // _MOST_CLASSES, 1)]
     for members_of_class in examined:
         tried += int(members_of_class.sizes.sum())
@@ -268,6 +270,7 @@ def _partings(members: ClassMembers, released: Boxes) -> Iterator[IntArray]:
     for number, column in enumerate(released.columns):
         taxonomy = column.taxonomy
         codes = taxonomy.codes[members.leaves[:, number]]
+        # The lowest level at which all people of the class share a label: one step finer splits it.
         shared = (codes == codes[:1]).all(axis=0)
         level = int(np.argmax(shared))
         if level > 0:

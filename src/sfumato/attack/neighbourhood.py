@@ -86,6 +86,7 @@ def _graphs(
     for sources, targets in zip(node_columns[::2], node_columns[1::2], strict=True):
         real = (sources != targets) & (sources >= 0) & (targets >= 0)
         low, high = np.minimum(sources, targets)[real], np.maximum(sources, targets)[real]
+        # Undirected: an edge counts once, whatever its direction and however often it is listed.
         low, high = np.divmod(np.unique(low * size + high), size)
         graphs.append(np.stack([np.concatenate([low, high]), np.concatenate([high, low])]))
         ends_of = np.concatenate([sources, targets])
@@ -106,6 +107,7 @@ def _looks(graphs: list[IntArray], nodes: int, hops: int) -> list[list[IntArray]
         every = []
         # A node's look is its own hash plus the sum of its neighbours' hashes (Weisfeiler-Leman).
         for look, (near, far) in zip(looks, graphs, strict=True):
+            # Sums of hashes modulo 2^64 do not depend on the order of neighbours.
             around = np.zeros(nodes, dtype=np.uint64)
             np.add.at(around, near, hashes[look[far]])
             every.append(around * np.uint64(2 * hop + 3) + hashes[look] * np.uint64(0x9E3779B9))

@@ -164,6 +164,7 @@ def _fitting(
 
     With `must_match` it must be the same person.
     """
+    # Sorted by cell, then by person: a binary search finds everybody who was in a cell.
     held = np.sort(visits[1] * people + visits[0])
     cells = points[:, :size, 1]
     first = np.searchsorted(held, cells * people, side="left")

@@ -50,6 +50,7 @@ def one_row_each(table: HeldTable, names: Sequence[str], column: Sequence[str]) 
         return table
     every = table.counted([*names, *column])
     order = shuffled(len(every), 4)
+    # The first row of each person in a mixed order is a random one of theirs.
     first = order[np.unique(persons(every, column)[order], return_index=True)[1]]
     chosen = Frequencies(
         every.axes, tuple(codes[first] for codes in every.codes), np.ones(len(first), np.int64)

@@ -191,5 +191,6 @@ def _likelihood(column: BoxColumn, sizes: IntArray, values: IntArray, width: int
     rows = np.zeros((len(column.covers.starts), width))
     np.add.at(rows, (column.labels, values), sizes)
     spread = column.over_leaves(rows / column.covers.leaves[:, None]) + 1.0
+    # log P(leaf | value), smoothed by one row for each leaf.
     log_shares: FloatArray = np.log(spread / spread.sum(axis=0))
     return log_shares

@@ -256,6 +256,7 @@ class Crowd:
         mine, theirs = (
             np.concatenate([pair_block[side] for pair_block in pair_blocks]) for side in (0, 1)
         )
+        # Joins of different columns find the same pair more than once.
         pairs = np.unique(mine * len(self) + theirs)
         return Nearest(*np.divmod(pairs, max(len(self), 1)), least)
 

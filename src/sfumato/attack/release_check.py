@@ -91,6 +91,7 @@ def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
             schema,
             HeldRelease(table, buckets, provenance),
             original=all_people,
+            # The baseline is estimated from samples too, which bounds the time on large tables.
             options=AttackOptions(dealt=SAMPLE),
         )
         other_findings = run_all(case, names=[name for name in names if name not in usual])
@@ -139,6 +140,7 @@ def _people(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -
         sample = drawn(counted, SAMPLE).marginal(names)
         return HeldTable(engine, engine.table, quasi, joint=sample)
     number = engine.traits.hashed("people who are tried", [column(name) for name in names])
+    # A hash of the quasi-identifiers selects people, so equal people are in the sample together.
     every = ceil(decided.figures["rows"] / SAMPLE)
     chosen = exp.Mod(this=exp.paren(number), expression=exp.convert(every)).eq(0)
     query = exp.select(*map(column, names)).from_(engine.table.copy()).where(chosen)
@@ -233,6 +235,7 @@ def attacked_counts(
     read = read_as_rows(tables, columns)
     if read is None:
         return Findings((), dict.fromkeys(names, _NO_COUNTS))
+    # Noise makes counts fractional or negative: rows need whole numbers above 0.
     table, figure = read
     row_counts = pc.round(table.column(figure)).cast(pa.int64())
     cells = table.select(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
 
 
+# attack[.figure] < limit, with the limit as a share or in per cent.
 _WRITTEN = re.compile(r"\s*([\w-]+)(?:\.(\w+))?\s*(<=?)\s*([\d.]+(?:[eE]-?\d+)?\s*%?)\s*")
 
 
@@ -72,6 +73,7 @@ class Requirement:
             reason = findings.refusals.get(self.attack, "it was not tried.")
             return f"{shown(self.text)} is not shown, since {self.attack} did not run: {reason}"
         figure = _FIGURES[self.figure]
+        # The headline column is not always the one with the largest figure (decision `findings`).
         worst = max(tried.by_column, key=figure)
         value = figure(worst)
         if value < self.limit or (self.at_most and value == self.limit):

@@ -117,6 +117,7 @@ def _attacked(
     options: AttackOptions,
     progress: Progress | None,
 ) -> Finding | Findings:
+    # Counts have no rows: attacks on them read the counted table.
     if _rows_are(release) == "counts" and tables["original"] is None:
         reason = (
             "the release is published counts, not rows. Give what was counted with "

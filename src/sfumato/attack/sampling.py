@@ -40,6 +40,7 @@ def shuffled(size: int, number: int) -> IntArray:
 
 def below(limit: int, size: int, number: int) -> IntArray:
     """Return pseudorandom whole numbers from 0 to below a limit; the bias is below 2^-32."""
+    # Multiply and shift (Lemire 2019) in place of a remainder, without its rejection step.
     high = mixed(size, number) >> np.uint64(32)
     drawn: IntArray = ((high * np.uint64(limit)) >> np.uint64(32)).astype(np.int64)
     return drawn

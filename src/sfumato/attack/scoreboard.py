@@ -116,6 +116,7 @@ class Ratings:
         enough = starts[rating_counts >= knows]
         chosen = enough[subset(len(enough), most, 2)]
         chosen_rows = order[ragged(chosen, np.full(len(chosen), knows))]
+        # Uniform errors of at most one star and 14 days.
         off = [below(2 * width + 1, len(chosen_rows), 3 + width) - width for width in (1, 14)]
         return Ratings(
             self.people[chosen_rows],

@@ -81,6 +81,7 @@ def _positions(values: ClassValues) -> FloatArray:
     positions = np.full((len(line), 2), np.nan)  # what is missing has no place
     span = line[order[-1]] - line[order[0]] if len(order) else 0.0
     positions[order, 0] = (line[order] - line[order[:1]]) / (span or 1.0)
+    # The mean rank of the people with a value, as a share of all people.
     positions[order, 1] = (np.cumsum(people) - people / 2) / max(people.sum(), 1)
     return positions
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.attack.case import cannot_run, needed
+from sfumato.attack.case import cannot_run, needed, shared_columns
 from sfumato.attack.finding import Finding, Rate
 from sfumato.attack.records import records
 from sfumato.attack.sampling import below, mixed, subset
 from sfumato.data.counting.grouping import keys
-from sfumato.data.schema.column import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,14 +46,7 @@ def run(case: Case) -> Finding:
     """Describe unique rows of the release, and count descriptions that fit one person."""
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
-    columns = [
-        column
-        for column in case.schema.columns
-        if column.role is not Role.IDENTIFIER
-        and all(column.name in table.names for table in tables)
-    ]
-    if not columns:
-        raise cannot_run(NAME, "the tables have no column in common. Name columns alike.")
+    columns = shared_columns(case, NAME, tables)
     traits, (released, *people_tables) = records(NAME, columns, tables)
     together = min(case.options.together, len(columns))
     asked = case.options.guesses
@@ -111,6 +103,7 @@ class Descriptions:
 
 def joined(groups: Sequence[Descriptions]) -> Descriptions:
     """Join groups of descriptions without repeats, in the order of first occurrence."""
+    # Codes are shifted by 1, because a strict comparison may be one below the smallest code.
     every = [
         np.concatenate([getattr(group, name) for group in groups])
         for name in ("traits", "comparisons", "codes")
@@ -124,6 +117,7 @@ def joined(groups: Sequence[Descriptions]) -> Descriptions:
 def fits(traits: Sequence[Trait], people: IntArray, asked: Descriptions) -> IntArray:
     """Count the people that each description fits, by intersecting bit masks of people."""
     fit_counts = np.zeros(len(asked), dtype=np.int64)
+    # One bit for each person and condition.
     bytes_each = max(people.shape[1] // 8, 1) * asked.codes.shape[1]
     size = max(_MOST_BYTES // bytes_each, 1)
     for start in range(0, len(asked), size):

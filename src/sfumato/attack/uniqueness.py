@@ -81,6 +81,7 @@ def run(case: Case) -> Finding:
             f"the release has {least:,} people, more than the {option('population_size')} of "
             f"{asked:,}. Give the number of all people whom the release is drawn from.",
         )
+    # A population has at least the released people.
     size = max(asked or listed, least)
     sample = ClassSizes.of(released.sizes, max(size, released.rows))
     remarks = _estimates(sample)
@@ -238,6 +239,7 @@ def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
     Both slopes are its derivatives.
     """
     rows, classes = int(sample.rows), int(sample.classes.sum())
+    # No Pitman process is fitted to one class, to single rows alone, or without single rows.
     if sample.having(1) == 0 or classes in (1, rows):
         return None
 
@@ -277,6 +279,7 @@ def snb(sample: ClassSizes) -> float | None:
     """Return the estimate by a shifted negative binomial law; None if none fits."""
     people, fraction = float(sample.population), sample.fraction
     classes, alone = float(sample.classes.sum()), sample.having(1)
+    # The whole population was sampled: its unique people are counted, not estimated.
     if not alone or fraction >= 1:
         return alone if fraction >= 1 else None
     unsampled = 1 - fraction
@@ -299,6 +302,7 @@ def snb(sample: ClassSizes) -> float | None:
         thin = (p / base) ** r * (1 + unsampled * r * (1 - p) / base)
         return float(total * fraction * thin - alone)
 
+    # No sign change, no solution: the law does not fit.
     ends = surplus(1e-4), surplus(1e4)
     if ends[0] * ends[1] > 0:
         return None

@@ -19,6 +19,7 @@ from sfumato.text import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Raised when stored answers change their form; older ones are refused, not guessed.
 _FORMAT = 2
 
 
@@ -34,6 +35,7 @@ def to_bytes(release: Release) -> bytes:
         "error": release.error,
         "receipt": release.receipt,
     }
+    # Sorted keys: the ledger compares digests, so equal releases must give equal bytes.
     line = dumps(described, ensure_ascii=False, sort_keys=True).encode()
     return b"".join([line, b"\n", *packed.values()])
 
@@ -42,6 +44,7 @@ def from_bytes(stored: bytes) -> Release:
     """Decode what `to_bytes` wrote; the ledger has checked that the bytes are unchanged."""
     try:
         end = stored.index(b"\n")
+        # JSON writes no raw line feed, so the first one ends the metadata.
         described = json.loads(stored[:end])
         return Release(
             dict(_unpacked(described["tables"], memoryview(stored)[end + 1 :])),

@@ -65,6 +65,7 @@ class EngineRows(NamedTuple):
 
 def write_parts(rows: EngineRows, folder: Path, known_as: Path) -> dict[str, str]:
     """Let an engine write into a new folder; return the checksum of each file by name."""
+    # Spark adds files of its own to a folder, so parts are written beside it and moved.
     written = folder.with_name("parts")
     rows.engine.write(rows.query, FolderTarget(str(written), str(known_as)))
     if rows.promised is not None:
@@ -89,6 +90,7 @@ def check_unchanged(engine: Engine, sidecar: Mapping[str, Json]) -> None:
     [described] = sidecar["tables"]
     columns = {name: Kind(kind) for name, kind in described["columns"].items()}
     held = engine.columns(engine.table)
+    # The order of columns may change on the way through an engine, their names may not.
     unchanged = {*held} == {*columns} and _rows_and_mark(engine, engine.table, columns) == (
         described["table"]["rows"],
         described["sha256"],
@@ -141,6 +143,7 @@ class DraftedTable:
 
     def abandon(self) -> None:
         """Drop the draft, unless the table has its name."""
+        # The engine drops a draft when its context ends with an exception.
         self._held.__exit__(_AbandonedError, _AbandonedError(), None)
 
 

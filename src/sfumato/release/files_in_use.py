@@ -91,6 +91,7 @@ def vault_files(folder: Path) -> tuple[Path, ...]:
     head, database = _texts_under(document.get("ledger"), "head", "database")
     files += [file for name in head for file in (folder / name, consent_head(folder / name))]
     files += [folder / f"{CONSENT}{end}" for end in _BESIDE]
+    # A ledger in PostgreSQL has an address with "://" and no file here.
     ends = (*_BESIDE, LARGE_ANSWERS)
     files += [folder / f"{name}{end}" for name in database if "://" not in name for end in ends]
     datasets = document.get("datasets")

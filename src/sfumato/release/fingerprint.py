@@ -76,6 +76,7 @@ def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[
         for lane_digits in digits
     ]
     totals = [exp.cast(exp.Count(this=exp.Star()), "BIGINT"), *lanes]
+    # One query for all sums: the table is read once.
     query = exp.select(
         *(exp.alias_(total, f"sf_total_{lane}") for lane, total in enumerate(totals))
     ).from_(hashed.subquery("sf_hashed"))
@@ -130,6 +131,7 @@ def read_secret(path: Path) -> bytes:
             f"Cannot read the secret in '{path}': {os.strerror(error.errno or 0)}. "
             "Put it back, readable for you alone.",
         ) from None
+    # Anyone with the secret can test guesses about the data against a published fingerprint.
     if exposed:
         raise SourceError(
             "secret_exposed",

@@ -65,6 +65,8 @@ def promises(cost: Mapping[str, Any]) -> list[str]:
     if budget is None:
         return []
     epsilon, delta = budget
+    # Bayes: prior odds of 1 times the factor e^epsilon give the belief e^epsilon / (1 +
+    # e^epsilon).
     factor, belief = _at_most(math.exp(epsilon)), _round_up(100 / (1 + math.exp(-epsilon)), 1)
     unit = str(cost.get("unit"))
     # The unit says what is hidden: one row, or a person with all their rows.
@@ -106,6 +108,7 @@ def limits(cost: Mapping[str, Any]) -> list[str]:
     if budget is None:
         return []
     epsilon, delta = budget
+    # Group privacy of two: (2 epsilon, (1 + e^epsilon) delta), through the table between the two.
     twice, failure = _at_most(math.exp(2 * epsilon)), _at_most(1 + math.exp(epsilon))
     more = f", and the probability of failure is {failure} times as large" if delta else ""
     return [

@@ -579,6 +579,7 @@ def read(
         arguments.path(source, "source")
     release = described(source)
     location = source if release is None else release.table
+    # Suppressed rows are blank in every column: nobody can be found among them.
     starred = release is not None and release.starred
     if schema is None:
         table = _read_unknown(location, progress, ours=release is not None)
@@ -689,6 +690,7 @@ def read_workload(path: Path, declared: Sequence[Column]) -> NDArray[Any]:
         for column in declared
         for end in ("low", "high")
     ]
+    # Ranges are public, so the file is read strictly.
     with closing(read(path, Schema("workload", tuple(ends)))) as table:
         rows = table.engine.run(everything(table.engine.table))
     values = [rows.column(end.name).to_pylist() for end in ends]

@@ -200,6 +200,7 @@ def check_outputs(
         targets = [path, sidecar_file(path), *targets]
     for target in targets:
         check_target(target, overwrite=overwrite)
+    # Real paths: two names may lead to one file through a link.
     if len({os.path.realpath(target) for target in targets}) < len(targets):
         raise OutputError(
             "outputs_same",

@@ -152,6 +152,7 @@ def _fact_name(name: str, value: Any) -> str:
 def _is_empty(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_is_empty, value.values()))
+    # The number 0 is a fact; None, False and empty texts and lists are not shown.
     empty = value is None or value is False or (not isinstance(value, int | float) and not value)
     return empty or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 

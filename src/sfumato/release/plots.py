@@ -78,6 +78,7 @@ def _draw_column(
     bounds = bound if isinstance(bound, list) else [bound] * table.num_rows
     errors = np.array(bounds, dtype=np.float64)
     numbers = np.asarray(table.column(name).cast(pa.float64(), safe=False), dtype=np.float64)
+    # Missing and infinite numbers have no place on a scale.
     shown = np.isfinite(numbers)
     notes = []
     if error.get("ranks95") is not None:

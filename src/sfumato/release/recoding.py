@@ -41,6 +41,7 @@ def total_order(names: Sequence[str], reals: Collection[str] = ()) -> list[exp.O
     0.0 and -0.0 are equal but are written differently. Without their sign in the order, such rows
     would keep the order of the original and reveal it.
     """
+    # Engines differ in where NULL sorts, so it is said explicitly.
     keys: list[exp.Expr] = [exp.column(name, quoted=True) for name in names]
     keys += [_sign_of_zero(exp.column(name, quoted=True)) for name in names if name in reals]
     return [exp.Ordered(this=key, nulls_first=False) for key in keys]
@@ -132,6 +133,7 @@ class ByRow:
     shares: pa.Table
     unchanged: tuple[str, ...] = ()
     undivided: bool = False
+    # 32 random bytes. The same key gives the same rows when an engine runs the query twice.
     key: str = field(default_factory=lambda: token_hex(32), repr=False, compare=False)
 
     @property
@@ -199,6 +201,7 @@ class ByRow:
         width = len(self.maps)
         codes = [self.shares.column(position).to_numpy() for position in range(width)]
         rows = self.shares.column(width).to_numpy().astype(np.int64)
+        # lexsort takes the last key first, so the first column decides.
         order = np.lexsort(codes[::-1])
         rows = rows[order]
         new = np.ones(len(rows), dtype=bool)
@@ -370,6 +373,7 @@ def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select
             for position in range(width)
         )
     )
+    # An anti-join: rows with a partner among the suppressed combinations are dropped.
     joined = query.join(
         exp.alias_(suppressed, "sf_gone", table=True), on=same_codes, join_type="left"
     )

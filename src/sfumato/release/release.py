@@ -614,6 +614,8 @@ class Release(Shown):
             sidecar = read_sidecar(target) or {}
         if not sidecar:
             raise unreadable(target)
+        # Names in a side-car are reduced to their last part, so that an edited one reads no other
+        # folder.
         folder = target if target.is_dir() else target.parent
         recorded = sidecar["tables"]
         try:

@@ -163,6 +163,7 @@ def released_rows(engine: Engine) -> exp.Select:
     for name, kind in engine.columns(engine.table).items():
         cell = exp.column(name, quoted=True)
         empty: exp.Expr = cell.is_(exp.Null())
+        # A star in a text column is the root "*"; in other columns a suppressed cell is NULL.
         if kind is Kind.TEXT:
             empty = exp.or_(empty, cell.copy().eq(ROOT))
         blank.append(exp.paren(empty))

@@ -249,8 +249,10 @@ def _marks(sidecar: Mapping[str, Json]) -> dict[str, str]:
     KeyError, TypeError or AttributeError.
     """
     guarantee, provenance = sidecar["guarantee"], sidecar["provenance"]
+    # Later code relies on these being texts.
     texts = [guarantee["kind"], guarantee["statement"], provenance["method"]]
     texts += [] if sidecar["receipt"] is None else [sidecar["receipt"]]
+    # And on these being mappings.
     maps = [guarantee.get("parameters", {}), provenance["parameters"]]
     maps += [] if sidecar["error"] is None else [sidecar["error"]]
     files = dict((sidecar.get("files") or {}).items())

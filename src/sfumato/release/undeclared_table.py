@@ -65,6 +65,8 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
         fits: dict[str, set[Kind]] = {}
         kinds, recognised = held, dict[str, Recognised]()
         if isinstance(engine, DuckDB):
+            # A CSV has no types: every column is text until all its cells fit another kind. Other
+            # sources declare their types.
             csv = _is_csv(source)
             fits = fitting_kinds(engine) if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held

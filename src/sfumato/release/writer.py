@@ -153,6 +153,8 @@ class ReleaseWriter:
             self._scratches[final.parent] = Scratch(final.parent, f".{final.name}.")
         folder = self._scratches[final.parent].path / str(len(self._staged))
         folder.mkdir()
+        # A folder of its own for each file keeps its final name, so that engines and libraries
+        # see the right ending.
         self._staged.append(_Staged(final, folder / path.name, private))
         return folder / path.name
 
@@ -296,6 +298,8 @@ def _locked(folder: Path) -> Iterator[None]:
     """Lock a folder while files appear in it; without locks, checksums reveal a mixture."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        # Without locks two writers may mix their files; the checksums of the side-car show that
+        # to every reader.
         free = True
         with suppress(OSError):  # a file system without locks
             free = acquire_lock(handle, seconds=PATIENCE_SECONDS)

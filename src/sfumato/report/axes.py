@@ -31,7 +31,7 @@ class Scale(Protocol):
     """Maps values to positions along an axis."""
 
     def share(self, values: Any) -> FloatArray:
-        """How far along the axis values lie: 0 at its start, 1 at its end."""
+        """Return positions along the axis: 0 at its start, 1 at its end."""
 
     def ticks(self, most: int) -> list[Tick]:
         """Round values between the ends, about `most` of them at most, with their labels."""
@@ -51,7 +51,7 @@ class Linear:
         return max(self.high - self.low, 1e-9 * max(abs(self.low), abs(self.high)), 1e-300)
 
     def share(self, values: Any) -> FloatArray:
-        """How far along the axis values lie."""
+        """Return positions along the axis, from 0 to 1."""
         return (np.asarray(values, dtype=np.float64) - self.low) / self.span
 
     def ticks(self, most: int) -> list[Tick]:
@@ -81,7 +81,7 @@ class Logarithmic:
     high: float
 
     def share(self, values: Any) -> FloatArray:
-        """How far along the axis values lie."""
+        """Return positions along the axis, from 0 to 1."""
         ends = np.log([self.low, self.high])
         logs = np.log(np.asarray(values, dtype=np.float64))
         return np.asarray((logs - ends[0]) / (ends[1] - ends[0]))
@@ -110,7 +110,7 @@ class Dates:
     high: float
 
     def share(self, values: Any) -> FloatArray:
-        """How far along the axis values lie."""
+        """Return positions along the axis, from 0 to 1."""
         return Linear(self.low, self.high).share(values)
 
     def ticks(self, most: int) -> list[Tick]:
@@ -136,7 +136,7 @@ class Dates:
 
 
 def _label_days(days: IntArray, period: str) -> list[Tick]:
-    """Ticks at days; the first label has the year, and each label where the year changes."""
+    """Return ticks at days; the first label, and each first one of a year, has the year."""
     ticks: list[Tick] = []
     last_year = ""
     for day in days.tolist():
@@ -149,7 +149,7 @@ def _label_days(days: IntArray, period: str) -> list[Tick]:
 
 
 def scale_around(low: float, high: float, *, zero: bool = False, percent: bool = False) -> Linear:
-    """A linear scale between round values that contains both ends, and `zero` if asked."""
+    """Return a linear scale between round values around both ends, and around 0 with `zero`."""
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if high <= low:  # a flat line lies in the middle of its chart
@@ -256,7 +256,7 @@ def draw_x_axis(drawing: Drawing, frame: ChartFrame, title: str) -> float:
 
 
 def _separate_ticks(drawing: Drawing, frame: ChartFrame) -> tuple[Sequence[Tick], list[float]]:
-    """As many ticks as have room for their whole labels, and where each label starts."""
+    """Thin ticks out until their whole labels fit; return the start of each label too."""
     for most in range(min(12, max(2, int(frame.width / 40))), 0, -1):
         ticks = frame.x_scale.ticks(most)
         widths = [text_width(label, SMALL) for _, label in ticks]

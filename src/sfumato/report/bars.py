@@ -59,7 +59,7 @@ class Bins(NamedTuple):
 
 
 def bar_with_error(name: str, value: float, error: float | None) -> Bar:
-    """A bar, with an error bar where the error is known (neither None nor NaN)."""
+    """Return a bar, with an error bar if the error is known (neither None nor NaN)."""
     if error is None or math.isnan(error):
         return Bar(name, value)
     return Bar(name, value, value - error, value + error)
@@ -147,7 +147,7 @@ def check_finite(marks: Iterable[tuple[object, ...]]) -> None:
 
 
 def error_note(note: str) -> str:
-    """A note that also explains error bars, unless it already says they show noise alone."""
+    """Return a note that also explains error bars, unless it says already that they are noise."""
     return note if NOISE_ALONE in note else f"{note} {_ERROR_NOTE}".strip()
 
 
@@ -157,7 +157,7 @@ def errors_header(errors: Sequence[object]) -> tuple[str, ...]:
 
 
 def _error_column(bars: Sequence[Bar], *, percent: bool = False) -> list[list[str]]:
-    """One column of a table with the error of each bar; no column if no error is known."""
+    """Return a table column with the error of each bar; none if no error is known."""
     if all(bar.low is None for bar in bars):
         return []
     return [
@@ -237,7 +237,7 @@ def _paint_groups(
 
 
 def _merge_neighbours(bins: Bins) -> tuple[Bins, int]:
-    """Bins averaged until there are at most `MOST_BARS`, and how many bins make one.
+    """Average neighbouring bins down to `MOST_BARS`; return also how many bins make one.
 
     The error of an average is at most the largest error of its bins.
     """

@@ -64,7 +64,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class FileLinks:
-    """Files beside the page: their names and what is in them."""
+    """Links to files beside the page, with a description of each."""
 
     files: Sequence[tuple[str, str]]
 

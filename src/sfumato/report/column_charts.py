@@ -120,7 +120,7 @@ def draw_largest_bars(
 def numbers_table(
     data: GroupedNumbers, names: Sequence[Sequence[str]], columns: Sequence[str], caption: str
 ) -> PageTable:
-    """A table of numbers with the names of their groups, and how far off each may be."""
+    """Return a table of numbers with the names of their groups, and their errors."""
     errors = [] if data.errors is None else [[_error_text(error) for error in data.errors.tolist()]]
     rows = [
         (*texts, show(number), *cells)
@@ -271,7 +271,7 @@ def _draw_groups(
 
 
 def _draw_scattered(data: GroupedNumbers) -> Picture:
-    """A few cells of two ordered columns: the sum of what is released in each square of a map."""
+    """Draw a few cells of two ordered columns: the sum of released values in each square."""
     positions = [positions_of(values) for values in data.groups.columns]
     edges = [_square_edges(values) for values in positions]
     cells, *_ = np.histogram2d(

@@ -77,7 +77,7 @@ def fold(pictures: Iterable[tuple[str, Picture]]) -> list[Block]:
 
 
 def _draw_steps(comparison: ColumnComparison, label: str, series: str, note: str) -> Picture:
-    """Lines in steps, noisy ones with a band; the note lists shares outside the scale."""
+    """Draw lines in steps, noisy ones with a band; the note lists shares outside the scale."""
     bins = len(comparison.starts) - 1
     points = []
     for side in comparison.sides:
@@ -120,7 +120,7 @@ def _share_text(value: float, error: float) -> str:
 
 
 def _draw_values(comparison: ColumnComparison, label: str, series: str, note: str) -> Picture:
-    """A bar for each table below each of the most common values; one group for all others."""
+    """Draw a bar for each table below each common value, and one group for all others."""
     sides = comparison.sides
     # Common in any table: a value that only the synthetic table has must be seen.
     largest = np.maximum.reduce([side.shares for side in sides])

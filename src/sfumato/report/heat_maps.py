@@ -86,7 +86,7 @@ def is_geographic(sides: tuple[MapSide, MapSide]) -> bool:
 
 
 def is_in_degrees(sides: tuple[MapSide, MapSide]) -> bool:
-    """Whether a map shows the earth in degrees: lon and lat, but not easting and northing."""
+    """Return whether a map shows degrees: lon and lat, but not easting and northing."""
     return is_geographic(sides) and all(side.title.lower().startswith("l") for side in sides)
 
 
@@ -151,9 +151,9 @@ def draw_tiles(
 
 
 def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
-    """Round values at which the shades change, five at most; up to `floor` the first shade holds.
+    """Return at most five round values at which shades change; up to `floor` the first shade holds.
 
-    The steps have equal ratios where numbers differ much, so that a few large ones do not leave the
+    The steps have equal ratios if numbers differ much, so that a few large ones do not leave the
     rest pale.
     """
     visible = values[values > floor]
@@ -188,16 +188,16 @@ def shade_legend(steps: Sequence[float]) -> list[tuple[str, str]]:
 
 
 def shade_of(passed: int, steps: Sequence[float]) -> int:
-    """The shade of a value that passed so many steps; passing all of them gives the fullest."""
+    """Return the shade of a value that is above so many steps; above all it is the fullest."""
     return round(passed * (len(SHADES) - 1) / len(steps))
 
 
 def coarsen(
     cells: FloatArray, named: tuple[bool, bool] = (False, False)
 ) -> tuple[FloatArray, tuple[int, int]]:
-    """Add up neighbouring cells until there are at most `MOST_CELLS`.
+    """Add up neighbouring cells down to `MOST_CELLS`.
 
-    Returns the cells, and how many make one across and up. A `named` side stays as it is.
+    Returns the cells, and how many make one across and up. A `named` side stays unchanged.
     """
     if cells.size <= MOST_CELLS:
         return cells, (1, 1)
@@ -239,7 +239,7 @@ def _row_runs(marked: BoolArray) -> list[str]:
 def _keep_largest(
     cells: FloatArray, sides: tuple[MapSide, MapSide]
 ) -> tuple[FloatArray, tuple[MapSide, MapSide], str]:
-    """Of very many names those with the highest totals, in their order; and a note about it."""
+    """Keep the names with the highest totals, in their order; return a note about the others."""
     notes = []
     shown = list(sides)
     for index, side in enumerate(sides):

@@ -39,7 +39,7 @@ _GENERATOR = re.compile(r'<meta name="generator" content="([^"]*)">')
 def render(
     title: str, blocks: Sequence[Block], *, lead: str, footer: str, generator: str = "Sfumato"
 ) -> str:
-    """The whole page. `footer` tells people where it comes from, `generator` tells programs."""
+    """Return the whole page. `footer` is for people, `generator` names the program."""
     # The policy names the hash of exactly these bytes, so both come from one string.
     style = picture_style() + sheet("page.css")
     return (

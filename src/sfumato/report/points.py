@@ -158,8 +158,8 @@ def draw_intervals(
 ) -> Picture:
     """Draw shares with their intervals, row by row, on one scale from 0 % to 100 %.
 
-    Series differ by shape and by colour, so that either is enough to tell them apart. `limit` says
-    in the legend what the line across a row means.
+    Series differ by shape and by colour, so that either is enough to distinguish them. `limit` is
+    the legend of the line across a row.
     """
     # Shares are drawn from 0 % to 100 % even where all are small, so that rows of different
     # charts compare.
@@ -193,7 +193,7 @@ def position_text(position: float, *, dates: bool) -> str:
 
 
 def thin(points: Sequence[Point]) -> Sequence[Point]:
-    """As many of the points as an eye can tell apart, at even steps, always with the last one."""
+    """Keep as many points as an eye can distinguish, at even steps, and the last one."""
     step = math.ceil(len(points) / _MOST_POINTS)
     return points if step <= 1 else [*points[:-1:step], points[-1]]
 

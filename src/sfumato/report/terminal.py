@@ -51,8 +51,10 @@ def printable(text: str) -> Text:
 
 
 def print_for_owner(lines: Iterable[str], page: Path | None) -> None:
-    """Print lines computed from the original, a warning that only the owner may see them, and
-    the path of their page if there is one."""
+    """Print lines computed from the original, with a warning that only the owner may see them.
+
+    The path of their page follows, if there is one.
+    """
     console = Console(highlight=False)
     for line in lines:
         console.print(printable(line))

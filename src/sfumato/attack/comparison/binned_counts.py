@@ -233,6 +233,8 @@ class CountedRows:
             by_group = np.zeros((len(known) + 1, bins.size))
             np.add.at(by_group, positions[groups], counts[:, None] * self._rows(counted, bins))
             by_side.append(by_group)
+        # Inside a group of an anatomy, values are independent of quasi-identifiers: n_ga * n_gb /
+        # n_g.
         sizes = by_side[1].sum(axis=1, keepdims=True)
         joined = by_side[0].T @ np.divide(
             by_side[1], sizes, out=np.zeros_like(by_side[1]), where=sizes > 0
@@ -276,6 +278,7 @@ class CountedTables:
         both = [table for table in self.tables if {*names} <= {*table.column_names}]
         if not both:
             return np.outer(self.single(first), self.single(second))
+        # The smallest table adds up the fewest noisy cells.
         table = min(both, key=lambda candidate: candidate.num_columns)
         return _shares(self._counts(table), *(_spread(table, bins) for bins in (first, second)))
 

@@ -316,6 +316,7 @@ def _entered(
     name: str, candidate: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
 ) -> Iterator[_Entry]:
     if isinstance(candidate, Release):
+        # A release in memory is saved, so that all candidates are read in the same way.
         folder = scratch / str(len(list(scratch.iterdir())))
         folder.mkdir()
         *_, beside = candidate.save(folder / "release.parquet")

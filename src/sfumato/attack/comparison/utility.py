@@ -99,6 +99,7 @@ def _apart(real: FloatArray, released: FloatArray) -> float:
 
 def _off(differences: FloatArray, number: int) -> float:
     """Return the error of the share of rows in the box of this number."""
+    # Two ends in each of two columns, as shares of their bins.
     ends = np.sort(((number + 1) * _STEPS % 1).reshape(2, 2), axis=1)
     # The last bin of a column holds values outside it, which are in no box.
     sizes = np.maximum(np.array(differences.shape) - 1, 1)

@@ -305,6 +305,7 @@ class _Comparison:
         sides = [square(counted, counts, sizes) for counts in (counted.original, counted.synthetic)]
         correlations = None
         if all(coding.ordered for coding in codings):
+            # Correlation is of known values: missing and other values have no order.
             known = [side[: codings[0].missing, : codings[1].missing] for side in sides]
             correlations = (correlation(known[0]), correlation(known[1]))
         shares = counted.original / self._real.rows, counted.synthetic / self._made.rows

@@ -59,6 +59,8 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
                 "does.",
             )
         remarks = _form(schema, compared, list(held))
+        # Cells that become missing by reading them as their kind are malformed: counted before
+        # and after.
         before = _known(engine, present)
         readable, strange = _retyped(engine, present)
         remarks += [

@@ -154,6 +154,7 @@ def told_apart(original: CodedTable, synthetic: CodedTable) -> float:
         return 0.5
     rows = np.stack([side[:per_side] for side in sides], axis=1).reshape(2 * per_side, -1)
     labels = np.tile([0, 1], per_side)
+    # Rows alternate between both tables, so any even prefix is balanced.
     half = per_side // 2 * 2
     model = _boosting(original.codings)
     with _quietly():
@@ -178,6 +179,7 @@ def _classes(codes: Codes, coding: Coding) -> tuple[Codes, str]:
     """Return the class to guess for each code, and the question in words."""
     counts = np.bincount(codes, minlength=coding.size)
     if coding.ordered and (counts > 0).sum() > _MOST_CLASSES:
+        # The median code divides the rows in two classes.
         middle = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
         above = (np.arange(coding.size) > middle).astype(np.int64)
         return above, f"whether {coding.name} is above {coding.label(middle)}"

@@ -89,6 +89,7 @@ def propensity(counted: Cells) -> float:
     both, total = real + synthetic, int(real.sum() + synthetic.sum())
     share = int(synthetic.sum()) / total
     squared = float(((synthetic - share * both) ** 2 / both).sum()) / total
+    # Snoke et al. 2018, equation 1, with one parameter for each occupied cell.
     expected = (int((real > 0).sum()) - 1) * (1 - share) ** 2 * share / total
     # With one value in the original nothing differs by chance, and the expected error is 0.
     return squared / (expected or share * (1 - share) / total)

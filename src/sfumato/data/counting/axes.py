@@ -54,7 +54,7 @@ class Listed:
 
     @property
     def size(self) -> int:
-        """How many codes there are."""
+        """The number of codes."""
         return len(self.values)
 
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
@@ -172,7 +172,7 @@ class Grid:
 
 
 def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
-    """The number of the point of low, low + step, ... nearest to a BIGINT, the upper one of two.
+    """Return the number of the point of low, low + step, ... nearest to a BIGINT; upper ties.
 
     *Range*: the value v lies from low to a bound of 64 bits, and the number is below 2^63. A step
     of 1 leaves v - low, the number itself. Else v = q step + r and low = p step + s with |r| < step

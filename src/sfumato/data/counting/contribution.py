@@ -162,7 +162,7 @@ def _grouped(used: Sequence[str]) -> exp.Query:
 
 
 def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query:
-    """Each combination with its keyed hash, its key's and its person's."""
+    """Select each combination with its keyed hash, and those of its key and its person."""
     return exp.select(
         *(exp.column(name) for name in (PERSON, *used, COUNT)),
         exp.alias_(keyed.order([PERSON, *used]), "sf_hash"),

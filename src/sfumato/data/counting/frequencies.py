@@ -55,7 +55,7 @@ class Frequencies:
 
     @cached_property
     def total(self) -> int:
-        """How many rows were counted."""
+        """The number of counted rows."""
         return int(self.counts.sum())
 
     @property
@@ -65,7 +65,7 @@ class Frequencies:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many codes each axis has."""
+        """The number of codes of each axis."""
         return tuple(axis.size for axis in self.axes)
 
     @property

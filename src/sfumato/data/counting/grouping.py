@@ -40,10 +40,10 @@ class Groups:
 
 
 def keys(codes: Sequence[Codes], sizes: Sequence[int]) -> tuple[IntArray, int]:
-    """One integer per row, in lexicographic order of its codes, and the number of possible keys.
+    """Return one integer per row, in lexicographic order of its codes, and the number of keys.
 
-    Where the product of the sizes would not fit 63 bits, the key built so far is replaced by its
-    rank among the keys that occur, which keeps the order and needs no more than log2(rows) bits.
+    If the product of the sizes does not fit into 63 bits, the key built so far is replaced by its
+    rank among the keys that occur. This keeps the order and needs at most log2(rows) bits.
     """
     if not codes:
         raise ValueError("at least one column of codes is needed")
@@ -90,9 +90,9 @@ def runs(codes: Sequence[Codes], sizes: Sequence[int], counts: Counts) -> Sorted
 def merge(
     codes: Sequence[Codes], sizes: Sequence[int], counts: Counts
 ) -> tuple[tuple[Codes, ...], Counts]:
-    """The same rows with equal codes merged, in lexicographic order of their codes.
+    """Merge rows with equal codes, in lexicographic order of their codes.
 
-    Where a key and a count fit one integer they are sorted as one: rows need not be looked up in
+    If a key and a count fit into one integer they are sorted as one: rows need not be gathered in
     their new order, because the codes can be read from the keys again.
     """
     radix = prod(map(int, sizes))

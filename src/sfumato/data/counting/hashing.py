@@ -83,11 +83,11 @@ def folded(
 
 
 def sealed(key: str, values: Sequence[exp.Expr]) -> exp.Expr:
-    """A hexadecimal text that nobody can predict without the key; equal for equal values.
+    """Return a hexadecimal text that nobody can predict without the key; equal for equal values.
 
-    Each value is hashed as its length and its text, so that no two lists of values give the same
-    input: -0.0 differs from 0.0, and NaN equals NaN. Collisions of MD5 do not help an attacker, who
-    sees neither the key nor a result.
+    Each value is hashed as its length and its text, so different lists of values have different
+    inputs: -0.0 differs from 0.0, and NaN equals NaN. Collisions of MD5 do not help an attacker,
+    because neither the key nor a result is visible.
     """
 
     def hashed(values: Sequence[exp.Expr]) -> exp.Expr:

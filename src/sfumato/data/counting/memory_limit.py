@@ -138,7 +138,7 @@ def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> Siz
 def smallest_crowds(
     engine: Engine, table: exp.Table, columns: Sequence[str], person: str
 ) -> SizeCounts:
-    """For each size the number of people whose smallest class has so many people."""
+    """Return for each size the number of people whose smallest class has this size."""
     keys = [exp.alias_(exp.column(name, quoted=True), _key(i)) for i, name in enumerate(columns)]
     person_column = exp.alias_(exp.column(person, quoted=True), _PERSON)
     pairs = exp.select(*keys, person_column).distinct().from_(table.copy())

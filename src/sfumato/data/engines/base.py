@@ -302,7 +302,7 @@ def translating_errors(
     """Decorate a function so that it raises only our errors, without the error that caused them.
 
     `raise ... from None` hides the cause but keeps it as `__context__`, where a logger finds the
-    data it quotes. So the new error is raised after the handler has ended.
+    data that it quotes. So the new error is raised after the handler has ended.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

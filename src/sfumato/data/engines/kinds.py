@@ -130,7 +130,7 @@ def _called(data_type: pa.DataType) -> str:
 
 
 def chosen_kinds(held: Mapping[str, Kind], asked: Mapping[str, Asked]) -> dict[str, Asked]:
-    """For each column what is asked, else the kind that it holds; refuse unknown columns."""
+    """Return for each column the requested kind, else its own; refuse unknown columns."""
     for name in asked:
         if name not in held:
             raise SourceError(

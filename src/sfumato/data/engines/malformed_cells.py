@@ -93,7 +93,7 @@ E = TypeVar("E", bound=Looking)
 
 
 def looked(engine: E) -> E:
-    """Have a new engine look at its table; close it where that fails."""
+    """Let a new engine look at its table; close it if that fails."""
     try:
         engine.look()
     except BaseException:

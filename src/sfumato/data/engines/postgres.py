@@ -230,7 +230,7 @@ def relation_query(name: str) -> str:
 
 
 def identity_of(rows: Sequence[dict[str, Any]]) -> Identity:
-    """The identity of relations; refuse them where they may read others that are not known."""
+    """Return the identity of relations; refuse relations that may read unknown others."""
     if any(row["elsewhere"] for row in rows):
         raise unresolved("it reads a foreign table, or the server's own catalogue")
     if any(row["opaque"] for row in rows):
@@ -307,7 +307,7 @@ def _translate(error: Exception) -> BaseException:
 
 
 def _is_asked_for(error: Exception) -> bool:
-    """Whether Ctrl-C stopped a statement: the driver handles the signal and raises this error.
+    """Return whether Ctrl-C stopped a statement: the driver handles the signal and raises this.
 
     A timeout of the server has the same code, and so has a query that a vault cancels, which runs
     in another thread. These are failures.

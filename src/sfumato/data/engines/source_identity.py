@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a source reads.
+    """The files or tables that a source reads.
 
     `names` are paths or qualified tables; they stay when a file or table is replaced. `also` are
     names of parts and containers: the files of a folder, the parent of a partition. `nodes` are
     device and inode; they survive a move, but a file system reuses them after deletion. `version`
-    identifies the state of the files; it is None where a server keeps the rows.
+    identifies the state of the files; it is None if a server keeps the rows.
     """
 
     names: frozenset[str]

@@ -385,7 +385,7 @@ def _choose_sheet(
 
 
 def _header(rows: list[list[Any]], first: int) -> int:
-    """The first row with a name for every column, below titles or group names; else the first."""
+    """Return the row with a name for every column, below titles or group names; else the first."""
     width = max(
         (position for row in rows for position, cell in enumerate(row) if cell != ""), default=0
     )

@@ -69,7 +69,7 @@ def hint(name: str) -> Hint | None:
 
 
 def holds_no_quantity(name: str) -> bool:
-    """Whether a name is of something whose digits are no quantity: an identifier, a zip code."""
+    """Return whether digits under this name are not a quantity, as in an identifier or zip code."""
     named = hint(name)
     return named is not None and (named.role is Role.IDENTIFIER or named.meaning == _POSTAL)
 
@@ -217,7 +217,7 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
 
 
 def _shape(profile: ColumnProfile) -> str | None:
-    """What all profiled values look like, if that identifies a person."""
+    """Return what all profiled values look like, if that identifies a person; else None."""
     texts = [value for value, _ in profile.top if isinstance(value, str)]
     for meaning, pattern in _PATTERNS.items():
         if texts and all(pattern.fullmatch(text) for text in texts):

@@ -52,7 +52,7 @@ class ColumnProfile:
 
     @property
     def present(self) -> int:
-        """How many cells are not missing."""
+        """The number of cells that are not missing."""
         return self.rows - self.nulls
 
     @property

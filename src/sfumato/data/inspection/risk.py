@@ -69,7 +69,7 @@ _KEPT_ROWS = 1 << 25  # places of combinations in company, in all: 128 MB
 
 @dataclass(frozen=True)
 class SetRisk:
-    """How well a set of columns singles out rows or, where people are counted, people.
+    """The uniqueness of a set of columns, for rows or, if people are counted, for people.
 
     A person with several rows counts once, as unique if alone in one of their groups.
     """

@@ -28,7 +28,7 @@ USUAL_LENGTH = 1000
 
 
 class Role(StrEnum):
-    """What a column says about the person in the row.
+    """The role of a column in identifying the person of the row.
 
     IDENTIFIER names the person (a name, an insurance number). QUASI is known to others and narrows
     down who the person is (age, zip code). SENSITIVE is what nobody may learn about the person (an

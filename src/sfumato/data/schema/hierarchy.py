@@ -202,7 +202,7 @@ def split_missing(leaves: Iterable[Leaf], kind: type[Value]) -> tuple[list[Value
 
 
 class Hierarchy(Protocol):
-    """How the values of one column become coarser, step by step."""
+    """The steps by which values of one column become coarser."""
 
     @property
     def kinds(self) -> frozenset[Kind]:

@@ -35,7 +35,7 @@ _IN_NUMBERS = "+-."
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How a table is written in its file; `header_row` counts from 1, as a spreadsheet shows it."""
+    """The layout of a table in its file; `header_row` counts from 1, as a spreadsheet shows it."""
 
     encoding: str | None = None
     separator: str | None = None

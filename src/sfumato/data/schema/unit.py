@@ -24,7 +24,7 @@ MOST_ROWS = 2**30
 
 
 class Neighbours(StrEnum):
-    """Which two tables count as neighbours in the definition of differential privacy.
+    """The pairs of tables that count as neighbours in the definition of differential privacy.
 
     ADD_REMOVE: one table has one person more. REPLACE_ONE: both have the same number of people, and
     one of them differs.
@@ -296,7 +296,7 @@ def sum_sensitivity(
 ) -> Sensitivity:
     """Bound SUM of values clamped to [lower, upper], in total or per group.
 
-    `optional` says that a row may contribute nothing, as under a WHERE or with a NULL; only rows
+    `optional` means that a row may contribute nothing, as under a WHERE or with a NULL; only rows
     that always contribute keep a replacement within upper - lower.
     """
     low, high = bounds(lower, upper, constant=True)

@@ -74,7 +74,7 @@ class DegreeSequence:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.noise.event
 
     @property
@@ -167,7 +167,7 @@ class JointDegrees:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.noise.event
 
     @property
@@ -213,7 +213,7 @@ def prepare_joint_degrees(request: FormRequest, *, most: object = 20) -> JointDe
 
 
 def projected(graph: Graph, order: Sequence[int], most: int) -> Graph:
-    """Visit edges in order, and keep each whose ends both have fewer than `most` kept edges."""
+    """Visit edges in order, and keep each edge whose ends both have fewer than `most` kept ones."""
     degrees = [0] * graph.nodes
     projected_edges, ends = [], graph.edges.tolist()
     for edge in order:
@@ -257,7 +257,7 @@ class NodeDegrees:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.noise.event
 
     @property

@@ -82,7 +82,7 @@ class LadderCount:
 
     @property
     def event(self) -> PureEvent:
-        """What one count costs."""
+        """The event of one count."""
         return PureEvent(epsilon=self.epsilon)
 
     def sample(self, value: int, sensitivity: Callable[[int], int], entropy: Entropy) -> int:
@@ -151,7 +151,7 @@ class SmoothCount:
 
     @property
     def event(self) -> PureEvent:
-        """What one count costs."""
+        """The event of one count."""
         return PureEvent(epsilon=self.epsilon)
 
     def sample(self, value: int, sensitivity: Callable[[int], int], entropy: Entropy) -> int:
@@ -162,7 +162,7 @@ class SmoothCount:
 
 
 def smooth_sensitivity(sensitivity: Callable[[int], int], beta: float, *, power: int = 1) -> float:
-    """The largest exp(-beta t) LS(t), where LS(t) = C(x, power) + constant, x growing with t.
+    """Return the largest exp(-beta t) LS(t): LS(t) = C(x, power) + constant, x growing with t.
 
     x grows by at most 1 a step and is at least t / 2. Once x - power + 1 is at least power / beta,
     s more steps multiply LS by at most (1 + s beta / power)^power <= exp(beta s).

@@ -41,7 +41,7 @@ class SubgraphCount(ABC):
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.mechanism.event
 
     @property
@@ -136,7 +136,7 @@ class TriangleCount:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.mechanism.event
 
     @property

@@ -92,7 +92,7 @@ class GraphSynthesis:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         node_events = () if self.nodes is None else (self.nodes.kinds.event, self.nodes.ties.event)
         if self.ladder is None:
             return self.degrees.event

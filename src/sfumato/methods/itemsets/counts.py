@@ -59,7 +59,7 @@ class KeyNoise:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.noise.event if self.threshold is None else self.threshold.event
 
     def sample(self, counts: IntArray, entropy: Entropy) -> tuple[IntArray, IntArray]:
@@ -177,7 +177,7 @@ class ItemCounts:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.keys.event
 
     @property
@@ -319,7 +319,7 @@ class SearchLog:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return Composed((self.chosen.event, self.noise.event))
 
     @property

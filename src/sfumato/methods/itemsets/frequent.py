@@ -59,7 +59,7 @@ class FrequentSets:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         first = () if self.keys is None else (self.keys.event,)
         return Composed((*first, self.basis.event))
 

@@ -287,7 +287,7 @@ class PrivBasis:
 
     @property
     def event(self) -> PureEvent | ConcentratedEvent:
-        """What it costs."""
+        """The event that the ledger charges."""
         if self.spending.epsilon is not None:
             return PureEvent(epsilon=self.spending.epsilon)
         assert self.spending.rho is not None

@@ -134,7 +134,7 @@ class RatingMeans:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return Composed((self.keys.event, self.sums.event))
 
     @property

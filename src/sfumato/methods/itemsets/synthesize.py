@@ -90,7 +90,7 @@ class BasketSynthesis:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         rated = () if self.ratings is None else (self.ratings.histogram, self.ratings.sums)
         noises = (self.sizes, self.pairs, *rated)
         return Composed((self.keys.event, *(noise.event for noise in noises)))

@@ -133,7 +133,7 @@ def noise_on_queries(request: Request, cuts: Sequence[IntArray]) -> WorkloadAnsw
 
 
 def _largest_overlap(queries: IntArray, cuts: Sequence[IntArray]) -> int:
-    """The largest number of queries that hold one cell, or a bound: the number of all queries."""
+    """Return the largest number of queries that hold one cell, or a bound of it."""
     if math.prod(map(len, cuts)) > _MAX_BLOCKS:
         return len(queries)
     # Inclusion and exclusion: signed ones at the corners of a query become 1 inside it and 0

@@ -361,7 +361,7 @@ def divide(
     power: int,
     rounds: int = _MAX_ROUNDS,
 ) -> tuple[FloatArray, float]:
-    """The best shares, which sum to 1, and the sum of importance x variance over all residuals.
+    """Return the best shares, which sum to 1, and the sum of importance x variance over residuals.
 
     With fixed weights the variance of a weighted mean is a sum with one term for each measurement,
     for which the best shares are known. With fixed shares the best weights are known. Alternating

@@ -432,7 +432,7 @@ class Mwem(CellsMethod):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """How far one person moves the answer of any one query."""
+        """The largest change of any one query's answer by one person."""
         return sum_sensitivity(self.request.unit, -1 if self.queries.signed else 0, 1)
 
     @cached_property

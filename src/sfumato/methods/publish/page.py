@@ -74,7 +74,7 @@ def published_pictures(release: Release) -> list[Picture]:
 def table_blocks(
     columns: Sequence[str], tables: Mapping[str, pa.Table], error: Mapping[str, Any] | None = None
 ) -> list[Block]:
-    """A picture of every table that one suits, and its first rows; of many tables most are folded.
+    """Show a picture of every table that one suits, and its first rows; fold most of many.
 
     Tables may be empty: the forecast of a release has a page too.
     """
@@ -287,7 +287,7 @@ def _draw_verdicts(
 
 
 def _draw_spread(name: str, numbers: pa.ChunkedArray) -> Picture | None:
-    """How large numbers are that belong to no value of the data, such as those of a sketch."""
+    """Draw the size of numbers that belong to no value of the data, such as those of a sketch."""
     values = np.asarray(numbers, dtype=np.float64)
     if len(values) < _FEW_POINTS:
         return None

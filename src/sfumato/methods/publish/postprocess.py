@@ -79,7 +79,7 @@ def caveat(names: Sequence[str]) -> str:
 
 
 def unstated(error: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """The error after the steps: unknown figures are None, and those before are kept apart."""
+    """Return the error after the steps: figures become None, and earlier ones are kept apart."""
     if not names:
         return error
     figures = {name: None for name, value in error.items() if not isinstance(value, str)}
@@ -151,7 +151,7 @@ def with_missing(
 def _shared(
     sums: FloatArray, weights: FloatArray, total: float, names: Sequence[str]
 ) -> list[float]:
-    """The sums nearest to two sums that add up to a total; whole where integers are asked for."""
+    """Return the sums nearest to two sums that add up to a total; whole numbers for integers."""
     below = np.zeros(len(sums), dtype=np.int64)
     goal = np.array([total])
     if "nonnegative" in names:

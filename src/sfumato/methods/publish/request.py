@@ -154,7 +154,7 @@ class Request(KindRequest):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one person moves a histogram of rows, all cells together."""
+        """The largest change of a histogram of rows by one person, all cells together."""
         return count_sensitivity(self.unit, grouped=True)
 
     @property

@@ -69,7 +69,7 @@ def median_stddev(noise: Noise, size: int) -> float:
 
 
 def _distribution(noise: Noise) -> tuple[FloatArray, FloatArray]:
-    """Points of the noise (all, or evenly spaced ones), and the distribution function at each."""
+    """Return points of the noise, all or evenly spaced, and the distribution function there."""
     step = max(1, int(noise.stddev / _FINE))
     far = _FAR_BY_LAPLACE if isinstance(noise, Geometric) else _FAR
     reach = math.ceil(far * noise.stddev / step) + 2

@@ -59,7 +59,7 @@ class DensityGrid:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return int((self.divisions**2).sum())
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:

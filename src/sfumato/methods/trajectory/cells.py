@@ -37,7 +37,7 @@ class CellSystem(Protocol):
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         ...
 
     @property
@@ -81,7 +81,7 @@ class Squares:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return self.across * self.up
 
     def locate(self, x: FloatArray, y: FloatArray) -> IntArray:
@@ -153,7 +153,7 @@ class Hexagons:
 
     @property
     def size(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
         return len(self.names)
 
     def locate(self, x: FloatArray, y: FloatArray, box: Box) -> IntArray:

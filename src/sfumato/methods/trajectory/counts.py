@@ -90,7 +90,7 @@ class PathCounts:
 
     @property
     def event(self) -> Event:
-        """What it costs."""
+        """The event that the ledger charges."""
         return self.noise.event
 
     @property

@@ -30,7 +30,7 @@ EVERY = 60.0
 
 @dataclass(frozen=True)
 class MadeUpTown:
-    """Where people of a made-up town live and go, and how fast, in metres and minutes."""
+    """The homes, destinations and speeds of people in an invented town, in metres and minutes."""
 
     quarters: tuple[tuple[int, int], ...]
     destinations: tuple[tuple[int, int], ...]
@@ -67,7 +67,7 @@ _MIXERS = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 
 def generated_paths(count: int, *, first: int = 0, town: MadeUpTown = CROSSED) -> Paths:
-    """So many paths, each of a person of its own."""
+    """Return this many generated paths, each of a different person."""
     number = np.arange(first, first + count, dtype=np.uint64) + np.uint64(town.number << 32)
     quarter = (_uniform(number, 0) ** 1.4 * 5).astype(np.int64)
     destination = (_uniform(number, 1) ** 1.6 * 5).astype(np.int64)

@@ -185,7 +185,7 @@ def located(
     epsilon: Number,
     unit: str = "degrees",
 ) -> tuple[Release, int]:
-    """As `locate`, and the number of true locations outside the map, for the person alone.
+    """Locate as `locate` does, and count the true locations outside the map, for the person alone.
 
     That number is exact, so no file contains it.
     """

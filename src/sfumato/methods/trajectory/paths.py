@@ -135,7 +135,7 @@ def read_paths(rows: FormRows, form: Points) -> Paths:
 
 
 def kept_rows(table: exp.Table, form: Points, schema: Schema, unit: Unit, salt: str) -> exp.Select:
-    """Person, path, time and place of everybody's first rows, as many as the unit allows."""
+    """Select person, path, time and place of everybody's first rows, as many as the unit allows."""
     [person] = unit.columns
     named = zip((person, form.path, form.time, form.x, form.y), (PERSON, *_NAMES), strict=True)
     columns = [

@@ -132,7 +132,7 @@ class PathSynthesis:
 
     @property
     def event(self) -> Event:
-        """What it costs, from public facts alone."""
+        """The event that the ledger charges, from public facts alone."""
         return self.cost.event
 
     @property

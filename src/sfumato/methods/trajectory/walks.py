@@ -57,7 +57,7 @@ _CERTAIN = 4.0
 def pace_classes(
     grid: CellSystem, start: IntArray, end: IntArray, lengths: IntArray, side: float
 ) -> IntArray:
-    """How fast paths must be that lead from cells to cells by so many points."""
+    """Return how fast paths must be that lead from one cell to another with so many points."""
     apart = np.hypot(*(grid.centres[start] - grid.centres[end]).T)
     sides_per_step = apart / np.maximum(lengths - 1, 1) / side
     return np.asarray(np.searchsorted(_EDGES, sides_per_step, side="right"))
@@ -368,7 +368,7 @@ class SystemMoves:
 
 @dataclass(frozen=True)
 class WalkModel:
-    """What all walks share, whatever their pace and goal."""
+    """The parts of the model that all walks share, whatever their pace and goal."""
 
     systems: ReferenceSystems
     chosen: tuple[int, ...]

@@ -155,7 +155,7 @@ _CLOCK = {
 
 
 def why_not_fixed(plan: Any) -> str | None:
-    """Why an analyzed plan may read other rows in the next query; None where it does not."""
+    """Return why an analyzed plan may read other rows in the next query; None if it does not."""
     for node in _nodes(plan):
         if not node.deterministic():
             return "it draws at random, or numbers rows as they happen to come"
