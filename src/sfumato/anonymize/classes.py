@@ -117,7 +117,7 @@ class Classes:
         if column not in self.cells:
             raise ParameterError(
                 "column_unknown",
-                f"A criterion is asked of column {column!r}, which was not counted; counted "
+                f"A criterion names column {column!r}, which was not counted; counted "
                 f"{'are ' + ', '.join(map(repr, self.cells)) if self.cells else 'is none'}. "
                 "Name a sensitive column of the table.",
             )

@@ -56,9 +56,9 @@ def anonymize_items(
     if not isinstance(form, Items):
         raise ParameterError(
             "form_invalid",
-            f"{option('m')} is asked of a table of items, and the schema of "
-            f"{quoted(table.schema.table)} "
-            'says of none. Add form = { items = { of = "basket", item = "product" } }.',
+            f"{option('m')} needs a table of items, and the schema of "
+            f"{quoted(table.schema.table)} declares none. Add "
+            'form = { items = { of = "basket", item = "product" } }.',
         )
     if k is None:
         raise ParameterError(
@@ -95,7 +95,7 @@ def _check(algorithm: str, ignored: Mapping[str, object]) -> None:
             raise ParameterError(
                 "option_not_applicable",
                 f"A release of items does not take {option(name)}; it takes {option('k')}, "
-                f"{option('m')}, {option('algorithm')} and {option('suppress')}. Drop it.",
+                f"{option('m')}, {option('algorithm')} and {option('suppress')}. Leave it out.",
             )
 
 
@@ -136,9 +136,9 @@ def _release(
     labels = pa.array(tree.labels).take(pa.array(pairs % tree.groups))
     rows = pa.table({form.owner: pa.array(pairs // tree.groups), form.item: labels})
     statement = (
-        f"Whoever knows up to {m} items of a basket finds none that fits, or at least {k}: every "
-        f"set of at most {m} of the released groups is in no basket or in at least {k}. Nothing is "
-        "promised to who knows that an item is not in a basket."
+        f"Someone who knows up to {m} items of a basket finds no basket that fits, or at least "
+        f"{k}: every set of at most {m} of the released groups is in no basket or in at least {k}. This "
+        "does not cover knowledge that an item is not in a basket."
     )
     facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": int(filled.sum()),
               "rows": len(rows), "groups": len(np.unique(baskets.items))}  # fmt: skip

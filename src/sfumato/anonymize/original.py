@@ -213,9 +213,9 @@ class RowOwners:
         if nobody.any():
             raise SourceError(
                 "cell_malformed",
-                f"Column {quoted(column)} says whose row it is, but "
-                f"{int(marginal.counts[nobody].sum()):,} rows have nothing there. Mend the data, "
-                'or declare unit = "row".',
+                f"Column {quoted(column)} identifies the person of a row, but "
+                f"{int(marginal.counts[nobody].sum()):,} rows have no value there. Correct the "
+                'data, or declare unit = "row".',
             )
         return cls(column, marginal.counts)
 

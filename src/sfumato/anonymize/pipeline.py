@@ -86,7 +86,7 @@ def check_options(
         raise ParameterError(
             "option_not_applicable",
             f"Algorithm {algorithm!r} does not take {' and '.join(map(_named, ignored))}; it "
-            f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Drop it, or "
+            f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Leave it out, or "
             f"take {', '.join(alternatives) or 'another algorithm'}.",
         )
     _require_known(options.get("suppressed"))
@@ -94,8 +94,8 @@ def check_options(
     if options.get("population") is not None and not compares:
         raise ParameterError(
             "option_not_applicable",
-            "A population is given, but no criterion looks at it. Drop it, or ask with "
-            f"{option('k')} for k-map or with {option('presence')} for delta-presence.",
+            "A population is given, but no criterion uses it. Leave it out, or require k-map with "
+            f"{option('k')} or delta-presence with {option('presence')}.",
         )
 
 
@@ -422,9 +422,9 @@ def criteria_of(
     if columns and not any(criterion.column for criterion in criteria):
         raise ParameterError(
             "options_conflict",
-            f"{option('sensitive')} means nothing to {algorithm!r} without {option('l')}, "
+            f"{option('sensitive')} has no effect on {algorithm!r} without {option('l')}, "
             f"{option('t')}, {option('beta')} or {option('delta_disclosure')}. Give one of them, "
-            "or drop it.",
+            "or leave it out.",
         )
     return criteria, ()
 

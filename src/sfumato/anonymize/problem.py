@@ -231,7 +231,7 @@ def _check(
         if criterion.column is not None and criterion.column not in frequencies.columns:
             raise ParameterError(
                 "column_unknown",
-                f"A criterion is asked of column {criterion.column!r}, which was not counted; "
+                f"A criterion names column {criterion.column!r}, which was not counted; "
                 f"counted are {', '.join(map(repr, frequencies.columns))}. "
                 "Name a sensitive column of the table.",
             )

@@ -292,8 +292,8 @@ def shared_by_all(name: str, exposed: int, classes: int, rows: int) -> str:
     """Return the warning about classes in which everyone shares a value."""
     return (
         f"In {exposed:,} of {count(classes, 'class', 'classes')} everyone has the same {name} "
-        f"({count(rows, 'row')}): whoever knows that a person is there knows it of that person. "
-        f"Ask for diversity of {name}, for example l = 2."
+        f"({count(rows, 'row')}): anyone who knows that a person is in such a class knows it. "
+        f"Require diversity of {name}, for example l = 2."
     )
 
 

@@ -197,7 +197,7 @@ def _masked(column: Column, texts: Sequence[str]) -> list[str]:
     if any(ROOT in text for text in shown):
         raise SchemaError(
             "domain_missing",
-            f"What the masks of column {column.name!r} cover cannot be told. "
+            f"The values that the masks of column {column.name!r} cover are not known. "
             + add_line(column.name, "values = [...]"),
         )
     return sorted(shown)
@@ -318,8 +318,8 @@ class _Reader:
             return _in_runs(indices), ends
         raise SchemaError(
             "value_outside_domain",
-            f"Column {self.column.name!r} holds a label that is no value, no label of its "
-            "hierarchy, no range and no set of values. Declare the hierarchy it comes from.",
+            f"Column {self.column.name!r} holds a label that is neither a value, a label of its "
+            "hierarchy, a range nor a set of values. Declare the hierarchy that it comes from.",
             detail=f"Label: {label!r}",
         )
 

@@ -150,7 +150,7 @@ def believed(
         worst,
         remarks=[
             *(other_remarks and [f"The worst column is {worst.remarks[0]}", *other_remarks]),
-            *counted_people(person, "one is hit if any row of theirs is"),
+            *counted_people(person, "a person is hit if any of their rows is"),
         ],
     )
 

@@ -46,7 +46,7 @@ def run(case: Case) -> Finding:
     if case.release.buckets is None:
         raise cannot_run(
             NAME,
-            "the release is no anatomy, and rows that look alike cannot be told apart. Name the "
+            "the release is not an anatomy, so it does not separate values from rows. Name the "
             "folder that anatomy wrote.",
         )
     original = needed(case.original, NAME, "the original, to tell who is right", "original")

@@ -74,7 +74,7 @@ def run(case: Case) -> Finding:
     return Finding(
         attack=NAME,
         attacker="knows the hierarchies, how common values are, and that labels are minimal",
-        meaning="Labels of which is said right what lies below",
+        meaning="Labels whose finer labels are guessed right",
         success=Rate.share(right, tried),
         baseline=Rate.share(guessed, tried),
         victims=min(victims, released.rows),

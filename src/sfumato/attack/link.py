@@ -93,7 +93,7 @@ def run(case: Case) -> Finding:
             "all are taken as people's; of a synthetic table say so with "
             '"synthetic".'
         )
-    remarks += counted_people(unit, "one is found if any row of theirs is")
+    remarks += counted_people(unit, "a person is found if any of their rows is")
     guess = np.full(len(people), 1 / max(released.rows, 1))
     return Finding(
         attack=NAME,
@@ -173,9 +173,9 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
     beyond = success.minus(chance)
     shown = np.flatnonzero(mine.alone & (mine.right > 0) & (weight > 0) & (beyond.low > 0))
     remark = (
-        f"Looked up by {', '.join(names)}. Rows of this table are nobody's: a picked row carries "
-        f"the whole record of {percent(success.value)} of people, and would of "
-        f"{percent(chance.value)} of {compared_with}; found is what goes beyond."
+        f"Looked up by {', '.join(names)}. Rows of this table are synthetic: a picked row equals "
+        f"the whole record of {percent(success.value)} of people, and of {percent(chance.value)} "
+        f"of {compared_with}; only the excess counts as found."
     )
     return Finding(
         attack=attack,
@@ -185,7 +185,7 @@ def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
         baseline=Rate.share(success.tried / max(released.rows, 1), success.tried),
         victims=max(0, round(mine.certain(weight) - alone)) if beyond.low else 0,
         examples=examples(people, named or names, shown),
-        remarks=[remark, *counted_people(unit, "one is found if any row of theirs is")],
+        remarks=[remark, *counted_people(unit, "a person is found if any of their rows is")],
         rows=people.total + released.rows,
         reference="Sweeney 2002",
     )

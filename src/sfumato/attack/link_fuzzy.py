@@ -46,7 +46,7 @@ def run(case: Case) -> Finding:
     known = needed(case.known, NAME, "a list of people", "known")
     original = needed(case.original, NAME, "the original, to tell who is right", "original")
     if case.is_synthetic:
-        raise cannot_run(NAME, "rows of a synthetic table are nobody's; link says what they tell.")
+        raise cannot_run(NAME, "the rows of the table are synthetic; run link instead.")
     person = naming(case, known)
     if not person:
         raise cannot_run(

@@ -180,14 +180,14 @@ def _read(text: str) -> Requirement:
     if attack not in ATTACKS:
         raise ParameterError(
             "parameter_type_wrong",
-            f"There is no attack {shown(attack)}, of which {shown(text)} could be required; "
+            f"The requirement {shown(text)} names an unknown attack {shown(attack)}; "
             + suggestion(attack, ATTACKS),
             parameter="name",
         )
     if figure is not None and figure not in _FIGURES:
         raise ParameterError(
             "parameter_type_wrong",
-            f"A finding has no figure {shown(figure)}, of which {shown(text)} could be required; "
+            f"The requirement {shown(text)} names an unknown figure {shown(figure)}; "
             + suggestion(figure, _FIGURES),
             parameter="require",
         )

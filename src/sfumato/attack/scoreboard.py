@@ -130,7 +130,7 @@ def _numbers(trait: Trait) -> FloatArray:
     try:
         numbers: FloatArray = trait.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        raise cannot_run(NAME, f"the ratings in {trait.name!r} are no numbers.") from None
+        raise cannot_run(NAME, f"the ratings in {trait.name!r} are not numbers.") from None
     return numbers
 
 

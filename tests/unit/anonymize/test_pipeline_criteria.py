@@ -65,7 +65,7 @@ def test_a_population_is_given_open_or_as_it_lies(people: Table) -> None:
 def test_refusals_name_keywords(people: Table) -> None:
     with pytest.raises(ParameterError) as refusal:
         people.anonymize(k=2, diversity="entropy")
-    assert refusal.value.message == "diversity= means nothing without l=. Give both, or neither."
+    assert refusal.value.message == "diversity= has no effect without l=. Give both, or neither."
 
 
 def test_completion_knows_all_algorithms_and_costs() -> None:

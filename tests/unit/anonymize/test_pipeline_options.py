@@ -50,7 +50,7 @@ def test_what_would_be_ignored_is_refused(people: Table, algorithm: str, option:
     with pytest.raises(ParameterError) as refusal:
         people.anonymize(sf.KAnonymity(2), algorithm=algorithm, **{option: GIVEN[option]})
     if option == "sensitive":
-        assert f"sensitive= means nothing to {algorithm!r} without l=" in refusal.value.message
+        assert f"sensitive= has no effect on {algorithm!r} without l=" in refusal.value.message
         return
     assert refusal.value.code == "option_not_applicable"
     keyword = option if option == "weights" else f"{option}="

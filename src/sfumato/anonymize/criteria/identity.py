@@ -50,9 +50,9 @@ class KAnonymity(Criterion):
 
     absorbing = True
     leaves_open = (
-        "What people who look alike have in common is not hidden: where all of them have the same "
-        "value, whoever finds the group knows it. Whoever knows more of a person than the columns "
-        "counted here can tell more of them apart."
+        "Facts that are true of a whole group are not hidden: if all who look alike have the "
+        "same value, anyone who finds the group knows it. Someone who knows more about a person "
+        "than these columns can find that person among fewer."
     )
 
     def __post_init__(self) -> None:
@@ -62,8 +62,8 @@ class KAnonymity(Criterion):
         """Say how many rows or people look alike."""
         unit = "person" if counted == "people" else "row"
         return (
-            f"Whoever looks for a person by the columns that can identify one finds the {unit} "
-            f"they look for only among at least {self.k - 1:,} other {counted} that look the same."
+            f"Someone who looks for a person by the columns that can identify people finds that "
+            f"{unit} only among at least {self.k - 1:,} other {counted} that look the same."
         )
 
     @property
@@ -112,8 +112,8 @@ class KMap(Criterion):
 
     absorbing = True
     leaves_open = (
-        "Whoever knows that a person is in the released table, and not only in the population, may "
-        "be left with fewer candidates. What people who look alike have in common is not hidden."
+        "Someone who knows that a person is in the released table, and not only in the population, "
+        "may have fewer candidates. Facts that are true of a whole group are not hidden."
     )
 
     def __post_init__(self) -> None:
@@ -187,8 +187,8 @@ class DeltaPresence(Criterion):
             float(100 * share(bound, "presence")) for bound in (self.minimum, self.maximum)
         )
         return (
-            f"Whoever knows a person of the population can say with a certainty of {low:g} to "
-            f"{high:g} %, and no other, that this person is in the table."
+            f"For anyone who knows a person of the population, the chance that this person is in "
+            f"the table is between {low:g} and {high:g} %."
         )
 
     def __post_init__(self) -> None:

@@ -110,7 +110,7 @@ class CriteriaRequest:
 
 def _lonely(asked: str, needed: str) -> ParameterError:
     return ParameterError(
-        "options_conflict", f"{asked} means nothing without {needed}. Give both, or neither."
+        "options_conflict", f"{asked} has no effect without {needed}. Give both, or neither."
     )
 
 

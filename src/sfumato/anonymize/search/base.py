@@ -137,8 +137,8 @@ def require_cost(algorithm: str, cost: Cost, minimised: str) -> None:
     if cost.name != minimised:
         raise ParameterError(
             "option_not_applicable",
-            f"Algorithm {algorithm!r} minimises {minimised}; cost {cost.name!r} cannot be asked of "
-            "it. Drop the cost, or take algorithm 'optimal'.",
+            f"Algorithm {algorithm!r} minimises {minimised}, not cost {cost.name!r}. Leave out the "
+            "cost, or take algorithm 'optimal'.",
         )
 
 

@@ -245,7 +245,8 @@ def parse(sql: str, schema: Schema) -> AggregateQuestion:
     if parsed.options != type(parsed.options)():
         raise QueryError(
             "question_not_supported",
-            f"A released table is asked without noise, so no privacy can be asked for. {ALLOWED}",
+            "A released table is queried without noise, so options of privacy do not apply. "
+            f"{ALLOWED}",
         )
     extra = {name for name, argument in tree.args.items() if argument} - {
         "kind", "expressions", "from", "from_", "where",

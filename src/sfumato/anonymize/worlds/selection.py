@@ -257,8 +257,8 @@ class RowSelection:
         if size > _MOST_KINDS:
             raise QueryError(
                 "question_not_supported",
-                f"The condition tells {size:,} cases apart; at most {_MOST_KINDS:,} are possible. "
-                "Ask for less at once.",
+                f"The condition distinguishes {size:,} cases; at most {_MOST_KINDS:,} are "
+                "possible. Use fewer or simpler conditions.",
             )
         satisfying = []
         for combination in product(*(range(len(kinds.truths)) for kinds in self.kinds)):

@@ -133,7 +133,7 @@ class Decoded:
             line = self._lines + known.count("\n")
         raise SourceError(
             "encoding_wrong",
-            f"The byte at offset {offset:,} (line {line:,}) of {self._file.name!r} is no letter of "
+            f"The byte at offset {offset:,} (line {line:,}) of {self._file.name!r} is invalid in "
             f"its encoding, {self._codec}. Declare the encoding that it has in the schema, e.g. "
             'file.encoding = "windows-1252", or save the file as UTF-8.',
         )

@@ -309,7 +309,7 @@ def table_not_a_release(target: TableTarget) -> OutputError:
     """Return the refusal to replace a table that is not a release."""
     return OutputError(
         "output_not_a_release",
-        f"Cannot replace the table {str(target)!r}: it is something else than a release.",
+        f"Cannot replace the table {str(target)!r}: it is not a release.",
         hint="Choose another name.",
     )
 
@@ -318,8 +318,8 @@ def table_unresolved(target: TableTarget) -> OutputError:
     """Return the refusal to replace a table where the source may read any table."""
     return OutputError(
         "file_in_use",
-        f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table of "
-        "which nobody can tell what it reads, perhaps that table.",
+        f"Cannot replace the table {str(target)!r}: the source is a view or a foreign table, and "
+        "may read that table.",
         hint=f"Choose another name, and leave {option('overwrite', True)} out.",
     )
 

@@ -267,8 +267,7 @@ class WorkloadAnswers(SingleNoise):
         if -1 in indices:
             raise ParameterError(
                 "ranges_not_answerable",
-                "This release answers the ranges of its workload only, and one that is asked for "
-                "is not among them. Ask for those, or publish with this range in the workload, or "
-                "as 'tree'.",
+                "This release answers only the ranges of its workload, and one of these ranges is "
+                "not among them. Publish with this range in the workload, or as 'tree'.",
             )
         return np.array(indices, dtype=np.int64)

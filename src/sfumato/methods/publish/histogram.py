@@ -61,8 +61,8 @@ def _truncated(request: Request, total: object, most: object) -> TruncatedHistog
     if request.postprocess or total is not None:
         raise ParameterError(
             "option_not_applicable",
-            "Truncated counts are whole numbers of at least 0 already, and no longer unbiased: "
-            "other post-processing would add to that. Leave it out, or leave noise out.",
+            "Truncated counts are already whole numbers of at least 0, and biased: other "
+            "post-processing would add to the bias. Leave it out, or leave noise out.",
         )
     if most is None:
         raise ParameterError(
