@@ -137,8 +137,8 @@ def _release(
     rows = pa.table({form.owner: pa.array(pairs // tree.groups), form.item: labels})
     statement = (
         f"Someone who knows up to {m} items of a basket finds no basket that fits, or at least "
-        f"{k}: every set of at most {m} of the released groups is in no basket or in at least {k}. This "
-        "does not cover knowledge that an item is not in a basket."
+        f"{k}: every set of at most {m} of the released groups is in no basket or in at least {k}. "
+        "This does not cover knowledge that an item is not in a basket."
     )
     facts = {"k": k, "m": m, "algorithm": algorithm, "baskets": int(filled.sum()),
               "rows": len(rows), "groups": len(np.unique(baskets.items))}  # fmt: skip

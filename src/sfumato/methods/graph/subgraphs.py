@@ -125,41 +125,19 @@ def _largest_without_shared(graph: Graph) -> int:
     return best
 
 
-@dataclass(frozen=True)
-class TriangleCount:
+class TriangleCount(SubgraphCount):
     """The noisy number of triangles; its guarantee is that of `LadderCount` or `SmoothCount`."""
 
-    request: FormRequest
-    mechanism: LadderCount | SmoothCount
-
-    reads = ()
-
-    @property
-    def event(self) -> Event:
-        """The event that the ledger charges."""
-        return self.mechanism.event
+    name = "triangles"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The mechanism."""
         return {"mechanism": MECHANISMS[isinstance(self.mechanism, SmoothCount)]}
 
-    @property
-    def error(self) -> Mapping[str, Any]:
-        """It depends on the graph, and is not known beforehand."""
-        return {"note": "how far off it is depends on the graph, and is not known"}
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """One figure."""
-        return {"triangles": one_count([])}
-
-    def release(self, rows: FormRows, entropy: Entropy) -> Mapping[str, pa.Table]:
-        """Return the noisy number."""
-        form = self.request.form
-        graph = read_graph(rows.read([name for name, _ in form.roles.values()]))
-        noisy = self.mechanism.sample(triangles(graph), TriangleSensitivity.of(graph), entropy)
-        return {"triangles": one_count([noisy])}
+    def counted(self, graph: Graph) -> tuple[int, Callable[[int], int]]:
+        """Return the number of triangles, and its sensitivity."""
+        return triangles(graph), TriangleSensitivity.of(graph)
 
 
 def one_count(counts: list[int]) -> pa.Table:
@@ -175,7 +153,7 @@ def prepare_triangles(request: FormRequest, *, mechanism: object = "ladder") -> 
     chosen = options.choice(mechanism, "mechanism", MECHANISMS)
     epsilon = edge_privacy(request, "triangles")
     mechanism_class = LadderCount if chosen == MECHANISMS[0] else SmoothCount
-    return TriangleCount(request, mechanism_class(epsilon=epsilon))
+    return TriangleCount(request, 3, mechanism_class(epsilon=epsilon))
 
 
 # k-stars, sets of k ties that meet in one node, under edge privacy.
