@@ -1,6 +1,6 @@
 """Perturbative releases: anatomy, permutation and noise on sensitive values.
 
-Everything else is released as it is. Decisions `partitions`, `criteria` and `what-travels`.
+All other columns are released unchanged. Decisions `partitions`, `criteria` and `what-travels`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def perturb(
         points = _points(table.axes[index], grid, step)[table.codes[index][rows]]
         scale = positive(stddev[column.name], "stddev") / step
         moved = _reflected(points + steps(scale**2, len(points)), grid.points - 1)
+        # NULL has the code behind the grid and stays NULL.
         codes = np.where(points == grid.points, grid.points, moved).astype(np.int64)
         present, numbers = np.unique(codes, return_inverse=True)
         released_columns.append(ReleasedCodes(column.name, numbers, grid.decode(present)))
@@ -116,6 +117,7 @@ def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
     fine, last = scale / coarser, round((grid.points - 1) / coarser)
     reach = ceil(_FAR * fine)
     steps = np.arange(-reach, reach + 1)
+    # Probabilities of a discrete Gaussian, up to their sum.
     odds = np.exp(-((steps / fine) ** 2) / 2)
     start = 0 if at_bound else last // 2
     moved = (_reflected(start + steps, last) - start) * coarser * float(step)
@@ -185,6 +187,7 @@ def _points(axis: Axis, grid: Grid, step: Fraction) -> IntArray:
             points.append(last if value > 0 else 0)
         else:
             steps = (_fraction(value) - low) / step
+            # floor(steps + 1/2) in exact integers: a tie goes up.
             nearest = (2 * steps.numerator + steps.denominator) // (2 * steps.denominator)
             points.append(min(max(nearest, 0), last))
     return np.array(points, dtype=np.int64)
@@ -197,7 +200,7 @@ def _fraction(value: float | Decimal | date) -> Fraction:
 _GROUPS = "mondrian"
 """The search that forms the groups inside which values are shuffled."""
 _BLUR = 20
-"""Noise has a standard deviation of the declared range over this."""
+"""The declared range divided by the standard deviation of the noise."""
 
 
 class PerturbativeOptions(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a search has to solve: counts, hierarchies, criteria and a suppression limit.
+"""The problem that a search solves: counts, hierarchies, criteria and a suppression limit.
 
 Decisions `principals` and `criteria`.
 """
@@ -45,12 +45,12 @@ _MOST_ROWS = 3_037_000_499
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A table to anonymize, as arrays alone.
+    """A table to anonymize, as arrays.
 
     `views` group the same rows for each use: the first gives the sizes of classes, and each
-    sensitive column that a criterion looks at has one of its own. `allowed` says how many rows, or
-    people where `people` are counted, may be suppressed. Where the combinations of the table do not
-    fit in memory, it was counted at the levels of its `floor`, which nodes are not below.
+    sensitive column of a criterion has its own view. `allowed` is the number of rows that may be
+    suppressed, or of people if `people` are counted. If the combinations of the table do not fit in
+    memory, it was counted at the levels of its `floor`, and no node is below these.
     """
 
     quasi: tuple[Quasi, ...]
@@ -92,6 +92,7 @@ class Problem:
                 Quasi.build(name, taxonomies[name], floor.columns[name], floor.united.get(name))
                 for name in quasi
             )
+        # A dict keeps the order of criteria and drops repeats.
         needed = dict.fromkeys(c.column for c in criteria if c.column is not None)
         views = []
         for name in needed:

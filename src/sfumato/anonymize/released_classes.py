@@ -1,7 +1,7 @@
 """The classes of a release, counted from counts in memory or in the engine.
 
-Whether everyone in a class shares a sensitive value is told by a salted hash of it, which engines
-compare quicker than texts: Spark sorts all rows to find the least text of each group.
+A salted hash shows whether everyone in a class shares a sensitive value. Engines compare hashes
+faster than texts: Spark sorts all rows to find the least text of each group.
 
 Decisions `what-travels` and `writing-releases`.
 """
@@ -46,10 +46,10 @@ _MISSING = -1
 
 @dataclass(frozen=True, eq=False)
 class ReleasedClasses:
-    """The classes of a release: rows alike in its quasi-identifiers, and what all in one share.
+    """The classes of a release: rows with equal quasi-identifiers.
 
-    `table` has a row for each class: its labels, its rows, for each `sensitive` column whether they
-    all share its value, and how many of them are blank.
+    `table` has a row for each class: its labels, its number of rows, for each `sensitive` column
+    whether all share its value, and how many of them are blank.
     """
 
     table: pa.Table
@@ -92,7 +92,7 @@ class ReleasedClasses:
 NO_CLASSES = ReleasedClasses(
     pa.table({_ROWS: np.zeros(0, np.int64), _BLANK: np.zeros(0, np.int64)})
 )
-"""Of a release in which nobody looks for classes."""
+"""The classes of a release whose classes nobody reads."""
 
 
 def numbers_of_values(engine: Engine, kinds: Mapping[str, Kind]) -> list[exp.Expr]:
@@ -137,6 +137,8 @@ def regroup(
         low, high = (
             extreme.reduceat(numbers, classes.starts) for extreme in (np.minimum, np.maximum)
         )
+        # All hashes are equal if the least equals the greatest. DIFFERENT marks combinations that
+        # differ inside.
         table[_shared(index)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
     return ReleasedClasses(pa.table(table), tuple(labelled), tuple(sensitive))
 
@@ -194,8 +196,8 @@ def remeasure(
 ) -> ReleasedClasses:
     """Count the classes that a recoding releases, with the labels of the `labelled` columns.
 
-    Where rows alike in the mapped columns are released alike, they are counted first and recoded
-    then, which is less to join.
+    If rows with equal mapped columns are released alike, they are counted before they are recoded:
+    fewer rows are joined.
     """
     unused = _unused((*kinds, *engine.columns(engine.table)))
     numbers = numbers_of_values(engine, {name: kinds[name] for name in sensitive})

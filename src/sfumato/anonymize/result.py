@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 
 
 LARGE = 1_000_000
-"""From more rows on, whoever brings a release into memory is told of a better way."""
+"""Above this number of rows, loading a release into memory warns and names a better way."""
 _STAYS = 100_000
-"""A table of at most so many rows stays once it was made."""
+"""Tables with at most this many rows stay in memory once they were loaded."""
 
 
 class DecidedTables(TablesOnDemand):
@@ -200,7 +200,7 @@ class Anonymized:
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """The columns that are released as they are and that no criterion looks at."""
+        """The columns that are released unchanged and that no criterion protects."""
         roles = (Role.OTHER, Role.SENSITIVE)
         free = (c for c in self.table.schema.columns if c.name in self.unchanged)
         return tuple(c.name for c in free if c.role in roles and c.name not in self.protected)
@@ -228,7 +228,7 @@ class Anonymized:
 
     @property
     def released(self) -> int:
-        """How many rows the release has, starred ones too."""
+        """The number of rows of the release, including starred ones."""
         starred = self.figures["suppressed"] if self.suppressed == "star" else 0
         return self.figures["released"] + starred
 

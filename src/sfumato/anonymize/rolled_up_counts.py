@@ -1,7 +1,7 @@
 """A table whose combinations do not fit in memory, counted at the finest levels at which they do.
 
-The engine puts one value in place of all that share its label, so that what comes here reads as a
-table of those values. A column that has too many values itself is united by its hierarchy's rule.
+The engine replaces all values that share a label by one of them, so the counts read as a table of
+these values. The hierarchy's rule unites the values of a column that alone has too many.
 
 Decision `optimal-search`.
 """
@@ -220,6 +220,7 @@ def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]
     """Count a column by the finest keys of its hierarchy's rule that are few enough."""
     rows: exp.Table | exp.Subquery = table.engine.table
     ruled = False
+    # From the finest rule on: the first that leaves few enough values wins.
     for level, key in _keys(table, column):
         ruled = True
         united = exp.alias_(key(exp.column(column.name, quoted=True)), column.name, quoted=True)
@@ -255,7 +256,7 @@ def _too_many_values(column: Column, reason: str, declare: str, value_count: int
 
 
 def _keys(table: Table, column: Column) -> Iterator[tuple[int, Key]]:
-    """Return the levels of a hierarchy by rule, each with the key that unites values of a label.
+    """Yield the levels of a hierarchy by rule, each with the key that unites values of a label.
 
     A key is a value of the column's kind that itself has the label.
     """

@@ -1,8 +1,8 @@
 """Check that the released rows are those that were decided on; refuse a source that changed.
 
-DuckDB watches its files. Other engines would not say that a table changed, nor that a frame gives
-other rows to another query. So there the source is compared with what it was, and the very rows
-that are handed out, or that lie where they were written, are counted once more.
+DuckDB watches its files. Other engines do not report that a table changed, or that a frame gives
+other rows to another query. So their source is compared with its earlier fingerprint, and the
+released rows themselves, in memory or as written, are counted once more.
 
 Decision `writing-releases`.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ROWS = "count_all"
 # Counts of batches are summed in groups, so that memory holds few of them.
 _WAITING = 64
-"""So many counts are united at a time."""
+"""The number of counts that are united at a time."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Promised:
 
     def _check(self, counts: pa.Table) -> None:
         sizes: list[int] = counts[_ROWS].to_pylist()
-        # Counted on the very rows that leave: where these agree, no class is below k, whatever
-        # happened to the source meanwhile.
+        # These counts are of the released rows themselves: if they agree, no class is below k,
+        # whatever happened to the source meanwhile.
         agreed = sum(sizes) == self.rows
         if agreed and self.classes is not None:
             sizes = list(self._without_starred(counts, sizes))
@@ -105,7 +105,7 @@ class Promised:
             raise changed(self.table)
 
     def _without_starred(self, counts: pa.Table, sizes: list[int]) -> Iterator[int]:
-        """Return the sizes of classes without starred rows."""
+        """Yield the sizes of classes without starred rows."""
         # A released class may be blank too; only as many blank rows as were starred are set aside.
         starred = self.starred
         if not starred:

@@ -39,7 +39,7 @@ _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|NaN|-
 """A number as files and labels have it; a file writes 0 where a label says 0.0."""
 
 MOST_LEAVES = 1_000_000
-"""A wider grid is not written out: then only the values that occur are leaves."""
+"""Larger grids are not listed: then only the values that occur are leaves."""
 
 
 def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
@@ -48,6 +48,7 @@ def grow(column: Column, values: Iterable[Leaf]) -> Taxonomy:
     Without a hierarchy every value is directly below the root: numbers and dates by size, other
     values in declared order and then by name.
     """
+    # repr gives the shortest decimal of a float, as files and labels have it.
     exact = [Decimal(repr(value)) if isinstance(value, float) else value for value in values]
     leaves: list[Leaf] = [*dict.fromkeys([*declared(column), *exact])]
     if column.hierarchy is not None:
@@ -205,10 +206,10 @@ def _masked(column: Column, texts: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Covers:
-    """For some labels of a column the runs of leaves that each covers.
+    """The runs of leaves that labels of a column cover.
 
-    Runs stand label by label; `starts` says where each label begins. `ends` has the two leaves at
-    the ends of each range label, -1 where a label is no range or its end is no leaf.
+    Runs are sorted by label; `starts` has the first run of each label. `ends` has the two leaves at
+    the ends of each range label, and -1 if a label is not a range or its end is not a leaf.
     """
 
     taxonomy: Taxonomy
@@ -219,11 +220,12 @@ class Covers:
 
     @cached_property
     def leaves(self) -> IntArray:
-        """How many leaves each label covers."""
+        """The number of leaves that each label covers."""
         return np.add.reduceat(self.last - self.first + 1, self.starts)
 
     def count(self, marked: NDArray[np.integer] | BoolArray) -> IntArray:
         """Add up a number of each leaf over the leaves of every label."""
+        # Prefix sums give the sum of each run in constant time.
         before = np.concatenate([[0], np.cumsum(marked, dtype=np.int64)])
         return np.add.reduceat(before[self.last + 1] - before[self.first], self.starts)
 

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 _KEY_BITS = 63
 _DENSE_FACTOR = 4  # a table of this many slots per row is still cheaper to fill than rows to sort
 
-# Neighbouring columns are looked up together up to so many label combinations (uint16), and only
-# in views of at most so many rows: joined codes are kept for each level.
+# Codes of neighbouring columns are joined up to this many label combinations (uint16), and only in
+# views of at most this many rows, because joined codes are cached for each level.
 _JOINED_LABELS = 1 << 16
 _JOINED_ROWS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedView:
-    """Rows of a view grouped at a node: for each group a row that represents it, and its counts.
+    """Rows of a view grouped at a node: a representative row and the counts of each group.
 
-    With sensitive values, groups are cells, and `starts` says where each class begins. Where people
-    are counted, each has a group of their own in every class or cell, and `cells` says where each
-    cell begins.
+    With sensitive values, groups are cells, and `starts` has the first cell of each class. If
+    people are counted, each person is a group in every class or cell, and `cells` has the first
+    group of each cell.
     """
 
     rows: IntArray
@@ -93,7 +93,7 @@ class View:
         if population is not None:
             people = np.where(np.arange(len(counts)) < len(table), 0, counts)
             counts = counts - people
-        # The rows of a population are people of their own, so that they need no names.
+        # Each row of a population is one person, so all of them share one further number.
         persons = None if person is None else np.full(len(counts), table.axis(person).size)
         if persons is not None and person is not None:
             persons[: len(table)] = table.codes[table.columns.index(person)]
@@ -203,6 +203,7 @@ class View:
         If they would not fit, the key so far is replaced by its rank among those that occur.
         """
         key = np.zeros(len(table.rows), dtype=np.int64)
+        # The row number takes the lower bits of a sorted key.
         room = 1 << (_KEY_BITS - max(len(key), 2).bit_length())
         radix = 1
         digits: list[tuple[NDArray[np.integer], int]] = [

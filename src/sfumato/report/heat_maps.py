@@ -162,6 +162,7 @@ def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
     # Quantiles instead of the extremes: a single outlier must not decide the shades of all cells.
     low, high = (float(end) for end in np.quantile(visible, (0.05, 0.95)))
     largest = float(visible.max())
+    # One step less than shades.
     count = len(SHADES) - 1
     if largest > _FACTOR * low:
         exact = np.geomspace(low, max(high, min(largest, _FACTOR * low)), count)
@@ -178,7 +179,7 @@ def shade_steps(values: FloatArray, floor: float = 0.0) -> list[float]:
 
 
 def shade_legend(steps: Sequence[float]) -> list[tuple[str, str]]:
-    """Return the class of each shade, and the values it stands for in words."""
+    """Return the class of each shade, with its range of values in words."""
     labels = [
         f"below {show(steps[0])}",
         *(f"{show(low)} to {show(high)}" for low, high in pairwise(steps)),
@@ -225,7 +226,7 @@ def shade_paths(cells: FloatArray, steps: Sequence[float]) -> list[tuple[str, st
 
 
 def _row_runs(marked: BoolArray) -> list[str]:
-    """Rectangles that cover the marked cells of each row."""
+    """Return rectangles that cover the marked cells of each row."""
     # A run starts where the mask rises from 0 to 1 and ends where it falls.
     edges = np.diff(np.pad(marked.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     rows, starts = np.nonzero(edges == 1)
@@ -447,7 +448,7 @@ def draw_box_map(
 
 
 def _spread_over_grid(boxes: Sequence[MapBox], sides: tuple[MapSide, MapSide]) -> Sequence[MapBox]:
-    """A grid of squares, each with its share of every box that it overlaps."""
+    """Return a grid of squares, each with its share of every box that it overlaps."""
     left, right, bottom, top, counts = np.array(boxes, dtype=np.float64).T
     x_edges, y_edges = (np.linspace(*side.ends, COARSE_CELLS + 1) for side in sides)
     cells = np.zeros((COARSE_CELLS, COARSE_CELLS))
@@ -466,6 +467,7 @@ def _spread_over_grid(boxes: Sequence[MapBox], sides: tuple[MapSide, MapSide]) -
 
 def _overlap_shares(lows: FloatArray, highs: FloatArray, edges: FloatArray) -> FloatArray:
     """Return the share of each stretch that lies between each two neighbouring edges."""
+    # The overlap of two intervals; negative if they are apart.
     inside = np.minimum(highs[:, None], edges[1:]) - np.maximum(lows[:, None], edges[:-1])
     return np.asarray(np.clip(inside, 0, None) / (highs - lows)[:, None])
 

@@ -288,7 +288,7 @@ def _paint_row(drawing: Drawing, row: IntervalRow, kinds: Mapping[str, str], top
 def _paint_symbol(
     drawing: Drawing, kinds: Mapping[str, str], kind: str, x: float, y: float
 ) -> None:
-    """Return the symbol of a series around a point; that of a limit is an upright line."""
+    """Draw the symbol of a series around a point; that of a limit is an upright line."""
     if kind == _LIMIT:
         drawing.rectangle(x - 1, y - LINE / 3, 2, LINE / 1.5, _LIMIT)
         return

@@ -193,9 +193,9 @@ def test_definetti_learns_nothing_from_columns_that_are_independent(
     assert told.baseline.low <= told.success.value <= told.baseline.high
 
 
-def test_definetti_says_that_rows_which_look_alike_cannot_be_told_apart(found: Attacked) -> None:
+def test_definetti_refuses_a_release_without_groups(found: Attacked) -> None:
     rows = {"age": [1], "sex": ["F"], "smokes": ["no"], "ill": ["none"]}
-    with pytest.raises(ParameterError, match="no anatomy"):
+    with pytest.raises(ParameterError, match="not an anatomy"):
         found("definetti", rows, TRAITS, original=rows)
 
 

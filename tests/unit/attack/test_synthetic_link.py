@@ -63,7 +63,7 @@ def test_strangers_who_look_alike_are_not_found(
     assert told.success.value < 0.03
     assert (told.victims, list(told.examples)) == (0, [])
     who = "people not in the data" if given else "a fresh sample"
-    assert "nobody's" in told.remarks[0]
+    assert "are synthetic" in told.remarks[0]
     assert who in told.remarks[0]
 
 

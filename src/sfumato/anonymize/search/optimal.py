@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, IntArray
 
 NAME = "optimal"
+# With fewer open nodes only the number of finer nodes decides which is checked next.
 _NEARLY_CLOSED = 40
 _MOST_DOUBTS = 200
-"""So many nodes are checked for nothing but what they tell of nodes that cannot be."""
+"""Nodes checked at most only to exclude nodes below the floor, which cannot be examined."""
 _LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
 
 
@@ -66,10 +67,10 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
 
 
 class _Hunt:
-    """The state of a search: what every node must cost and suppress at least, and the best so far.
+    """The state of a search: lower bounds of cost and suppression of every node, and the best one.
 
-    A node is open while it might be admissible and might beat the best one. Those below the floor
-    of the problem are `unseen`: they cannot be examined, but what they cost at least is known.
+    A node is open while it might be admissible and might beat the best one. Nodes below the floor
+    of the problem are `unseen`: they cannot be examined, but they have bounds too.
     """
 
     def __init__(self, problem: Problem, cost: Cost) -> None:
@@ -106,7 +107,7 @@ class _Hunt:
         return self.key is not None and not (self.lower[self.unseen] < self.key[0]).any()
 
     def doubts(self) -> Iterator[Levels]:
-        """Return nodes that may exclude others below the floor: coarser nodes fail no more rows.
+        """Yield nodes that may exclude others below the floor: coarser nodes fail no more rows.
 
         For the nodes below the floor that may cost less than the best, these are the nearest nodes
         above them on the floor.
@@ -132,8 +133,8 @@ class _Hunt:
         if self.remaining < _NEARLY_CLOSED:
             worth = finer
         elif isinstance(self.cost, Separable):
-            # A check rules out all finer nodes where it fails, or all dearer ones where it passes:
-            # what it is worth is the smaller of the two, weighed by how often each happens.
+            # A check excludes all finer nodes if it fails, or all dearer ones if it passes. Its
+            # worth is the smaller number, weighted by how often each happens.
             worth = np.minimum(4 * finer, self._dearer())
         else:
             worth = np.minimum(2 * finer, count_above(self.open))
@@ -156,6 +157,7 @@ class _Hunt:
         upward = self.cost.upward(node)
         if upward:
             self._lift(above(levels), upward)
+        # Failing the absorbing part passes down: all finer nodes suppress too many rows as well.
         if node.hopeless:
             self.open[below(levels)] = self.unseen[below(levels)] = False
         else:
@@ -174,6 +176,7 @@ class _Hunt:
     def _tighten(self, node: Node) -> None:
         """Raise the bounds of finer nodes by the rows that fail and the classes that can remain."""
         finer = below(node.levels)
+        # Classes only shrink below a node, so a finer node fails at least as many rows.
         np.maximum(self.failing[finer], node.failing, out=self.failing[finer])
         np.maximum(self.lower[finer], self.cost.downward(node), out=self.lower[finer])
         self._raise(finer)

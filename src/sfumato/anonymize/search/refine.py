@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from sfumato.anonymize.views import View
     from sfumato.arrays import IntArray
 
+# Each round releases at least one class; the limit bounds the time.
 _MOST_ROUNDS = 20
 
 
 class Refined(NamedTuple):
-    """A refined release, and by how much it is cheaper than before."""
+    """A refined release, and the reduction of its cost."""
 
     outcome: Partition
     gain: float
@@ -53,7 +54,7 @@ def refine(
     compared with the original table in every round.
     *Edges*: ends where no rest passes, after 20 rounds, or out of time; the rest stays suppressed.
     """
-    # The people whom a label fits are counted per level, and rounds have several levels.
+    # Criteria of a population count people for one node, and a refined release has several nodes.
     problem = outcome.node.problem
     refuse_population(problem, "refine")
     points = DataPoints.of(problem)
@@ -64,6 +65,7 @@ def refine(
     watch, ended = SearchProgress(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
         numbers = released_classes(step.node, [leaves[remaining] for leaves in points.leaves])
+        # Class numbers of each round begin at 0; `_joined` shifts them.
         groups.append((remaining[numbers >= 0], numbers[numbers >= 0]))
         steps.append(step)
         remaining = remaining[numbers < 0]
@@ -85,12 +87,12 @@ def refine(
 def _again(
     step: Generalization, cost: str, weights: Mapping[str, float] | None, watch: SearchProgress
 ) -> Generalization | None:
-    """Search what a step suppressed; None where none of it can be released."""
+    """Search the rows that a step suppressed; None if none of them can be released."""
     problem = step.node.problem
     if step.suppressed < max(problem.smallest, 1):
         return None
     views = tuple(_suppressed(view, step) for view in problem.views)
-    # Half of the rest must come out of a round; where that cannot be, one class must.
+    # A round must release half of the rest; if that is impossible, at least one class.
     for allowed in (step.suppressed // 2, step.suppressed - problem.smallest):
         remaining = replace(problem, views=views, rows=step.suppressed, allowed=allowed)
         try:

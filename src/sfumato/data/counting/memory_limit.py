@@ -78,7 +78,7 @@ class TooManyCombinationsError(SourceError):
 def bounded(
     reader: pa.RecordBatchReader, columns: Sequence[str], most: int
 ) -> pa.RecordBatchReader:
-    """Yield the batches of a result; refuse it once it has more than `most` rows."""
+    """Return a reader of a result that raises once it has more than `most` rows."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         read = 0
