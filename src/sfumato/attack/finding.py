@@ -350,6 +350,11 @@ class Findings(Shown):
     refusals
         The reason for each attack that did not run. Parameters in it are written by
         `errors.option`; `not_run` has the reasons as Python spells them.
+
+    Example
+    -------
+    >>> findings = people.attack(known=voters)  # doctest: +SKIP
+    >>> findings["link"].success.value, findings.not_run["join"]  # doctest: +SKIP
     """
 
     findings: tuple[Finding, ...]

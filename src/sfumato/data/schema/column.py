@@ -33,6 +33,13 @@ class Role(StrEnum):
     IDENTIFIER names the person (a name, an insurance number). QUASI is known to others and narrows
     down who the person is (age, zip code). SENSITIVE is what nobody may learn about the person (an
     illness). OTHER is none of these.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> age = sf.Column("age", sf.Kind.INTEGER, sf.Role.QUASI)
+    >>> sf.Schema("people", (age,)).by_role(sf.Role.QUASI)[0].name
+    'age'
     """
 
     IDENTIFIER = "identifier"
@@ -42,7 +49,14 @@ class Role(StrEnum):
 
 
 class Kind(StrEnum):
-    """The type of a column's values: whole numbers, reals, texts, dates or booleans."""
+    """The type of a column's values: whole numbers, reals, texts, dates or booleans.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Column("age", sf.Kind.INTEGER).kind.value
+    'integer'
+    """
 
     INTEGER = "integer"
     REAL = "real"

@@ -464,7 +464,14 @@ class Widths(Hierarchy):
 
 @dataclass(frozen=True)
 class Removal(Hierarchy):
-    """Values are kept or removed: there is no level between a value and the root."""
+    """Values are kept or removed: there is no level between a value and the root.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Removal().grow(["red", "green"]).height
+    1
+    """
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -560,7 +567,29 @@ class Tree(Hierarchy):
 
     @classmethod
     def of(cls, groups: Mapping[str, Any] | Sequence[Scalar]) -> Tree:
-        """Build a tree from nested mappings of group names that end in lists of values."""
+        """Build a tree from nested mappings of group names that end in lists of values.
+
+        Parameters
+        ----------
+        groups : mapping or sequence
+            Groups by name; the innermost ones are lists of values. All values have the same depth.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        SchemaError
+            If values have different depths, or occur twice.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> jobs = sf.Tree.of({"health": ["nurse", "doctor"], "school": ["teacher"]})
+        >>> jobs.grow([]).height
+        2
+        """
         rows = list(_walk(groups, (ROOT,)))
         return cls(
             tuple(exact(leaf) for leaf, _ in rows), tuple(ancestors for _, ancestors in rows)
@@ -568,7 +597,24 @@ class Tree(Hierarchy):
 
     @classmethod
     def read(cls, path: str | Path, kind: Kind | str = Kind.TEXT) -> Tree:
-        """Read a tree from a CSV file: one row for each value, from the value up to the root."""
+        """Read a tree from a CSV file: one row for each value, from the value up to the root.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, with ';' or ',' between the columns.
+        kind : Kind or str
+            The kind of the values.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        SchemaError
+            If the rows are not a tree.
+        """
         arguments.one_of(kind, "kind", tuple(Kind))
         return read_tree(arguments.path(path, "path"), Kind(kind))
 

@@ -272,7 +272,22 @@ class Schema(Shown):
         return {column.name: column for column in self.columns}
 
     def column(self, name: str) -> Column:
-        """Return the column of this exact name; refuse a name that no column has."""
+        """Return the column of this exact name.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+
+        Returns
+        -------
+        Column
+
+        Raises
+        ------
+        SchemaError
+            If no column has this name.
+        """
         try:
             return self._by_name[arguments.text(name, "The name of a column")]
         except KeyError:
@@ -283,7 +298,17 @@ class Schema(Shown):
             ) from None
 
     def by_role(self, role: Role) -> tuple[Column, ...]:
-        """Return the columns of a role, in order."""
+        """Return the columns of a role, in order.
+
+        Parameters
+        ----------
+        role : Role
+            One of the four roles.
+
+        Returns
+        -------
+        tuple of Column
+        """
         arguments.one_of(role, "role", tuple(Role))
         return tuple(column for column in self.columns if column.role == role)
 
@@ -302,13 +327,41 @@ class Schema(Shown):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema file; paths of hierarchy files in it are relative to the file."""
+        """Read a schema file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. Paths of hierarchy files in it are relative to the file.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        SchemaError
+            If the file cannot be read, or declares something impossible.
+        """
         from sfumato.data.schema.schema_file import load
 
         return load(arguments.path(path, "path"))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the schema to a file that command, server and Python read."""
+        """Write the schema to a file that the command, the server and Python read.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        overwrite : bool
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        OutputError
+            If the file exists, is in use, or cannot be written.
+        """
         from sfumato.data.schema.schema_file import save
 
         target = arguments.path(path, "path")

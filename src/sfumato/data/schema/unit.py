@@ -28,6 +28,12 @@ class Neighbours(StrEnum):
 
     ADD_REMOVE: one table has one person more. REPLACE_ONE: both have the same number of people, and
     one of them differs.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> sf.Rows(relation=sf.Neighbours.REPLACE_ONE).relation.value
+    'replace-one'
     """
 
     ADD_REMOVE = "add-remove"
@@ -132,7 +138,7 @@ class Entity:
         return self.max_rows if self.max_groups is None else self.max_groups
 
     def bounded(self, max_rows: int, max_groups: int | None = None) -> Entity:
-        """The same unit with other bounds."""
+        """Return this unit with other bounds."""
         return Entity(self.column, max_rows, max_groups, self.relation)
 
     def sentence(self) -> str:
