@@ -117,7 +117,7 @@ class Separable(Cost):
     """
 
     unit: ClassVar[str]
-    """What a total counts; costs of one unit have the same prices."""
+    """The unit of a total; costs of one unit have the same prices."""
 
     slack: ClassVar[float] = 0.0
     """By which share a bound must be lowered, where rounding could lift it above the cost."""

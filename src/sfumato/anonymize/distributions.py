@@ -1,7 +1,7 @@
 """Every column of an original beside the released one, from counts in the engine.
 
-A label stands for all values that it covers, so its rows are spread evenly over them. All of it
-tells of the original, and is for its holder. Decision `pages`.
+The rows of a label are spread evenly over the values that it covers. The comparison describes the
+original, so it is for its holder only. Decision `pages`.
 """
 
 from __future__ import annotations

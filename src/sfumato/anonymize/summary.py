@@ -1,7 +1,7 @@
-"""What a report says of a release: its figures, promises and risk, and what each column became.
+"""The summary of a release for its report: figures, promises, risk, and the change of each column.
 
-What a column became is read off the released labels and the schema alone: nothing in it can depend
-on a row that was not released. Decision `pages`.
+The change of a column is read from the released labels and the schema alone, so it cannot depend on
+a row that was not released. Decision `pages`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ is among people with a value, by expectation maximization: the values of a group
 among its rows by these likelihoods, so that each row gets one value in total and each value has its
 number of rows (rows and columns are scaled in turn); then traits are counted again.
 *Baseline*: guessing the commonest value of the group, which l-diversity keeps at 1/l.
-*Victims*: none for certain. The original says who is right; rows that are equal in it share the
-chance.
+*Victims*: none for certain. Guesses are compared with the original; rows that are equal in it share
+the chance.
 *Reference*: Kifer, Attacks on privacy and deFinetti's theorem, 2009; Sinkhorn 1967 for the scaling.
 """
 

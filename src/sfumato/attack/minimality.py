@@ -1,4 +1,4 @@
-"""Minimality: an algorithm that stops as early as it may reveals what made it go on.
+"""Minimality: an algorithm that stops as early as possible reveals why it did not stop earlier.
 
 *Attacker*: knows everybody's quasi-identifiers, that classes are no coarser than l-diversity
 demands, and which kind was demanded: distinct (l values in a class), folk (no value above 1/l),

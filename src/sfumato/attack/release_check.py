@@ -7,8 +7,8 @@ fits a class is then unknown, so the success can only be overestimated. Required
 not among the usual ones run on all people. Decision `findings`.
 
 *Synthetic rows and published counts*: synthetic rows are attacked as rows. A table of counts is
-read as the rows that it counts, each figure rounded to a whole number. Either way the rows are
-nobody's. Decision `findings`.
+read as the rows that it counts, each figure rounded to a whole number. Either way the rows do not
+belong to people. Decision `findings`.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Criterion(Protocol):
     union_closed: ClassVar[bool] = True
     absorbing: ClassVar[bool] = False
     leaves_open: ClassVar[str]
-    """What it does not protect against, for people who do not know the field."""
+    """A text for lay readers about what it does not protect against."""
 
     @property
     def column(self) -> str | None:

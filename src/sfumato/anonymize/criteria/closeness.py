@@ -1,4 +1,4 @@
-"""Closeness to the original: what a class tells of sensitive values that the whole does not."""
+"""Closeness to the original: how much a class reveals about sensitive values beyond the whole."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Answering questions on released tables: bounds over all possible worlds, and an estimate.
+"""Answer queries on released tables: bounds over all possible worlds, and an estimate.
 
-A released table stands for every table it could have been made from. An answer says what a count,
-sum, mean, least or greatest value is in the least and the most favourable of them, and an estimate
-in which each label is uniform over the leaves it covers.
+A released table stands for every table that it could have been made from, its possible worlds. An
+answer has the lowest and the highest value of a count, sum, mean, minimum or maximum over all
+worlds, and an estimate in which each label is uniform over the leaves that it covers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One aggregate over released rows, read from SQL, and the rows that it is about.
+"""One aggregate over released rows, read from SQL, and the condition on its rows.
 
-Rows are told by comparisons of single columns, joined by AND, OR and NOT. Truth is SQL's: true,
-false or unknown, the last where a value is missing.
+The condition has comparisons of single columns, joined by AND, OR and NOT. Its truth is that of
+SQL: true, false, or unknown for missing values.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Which rows of a released table a predicate selects: certainly, possibly, or not at all.
+"""Select the rows of a released table that certainly or possibly satisfy a predicate.
 
-A row's label stands for any leaf it covers, each column on its own. The leaves of a column fall
-into kinds that no test tells apart; a row reaches the kinds that its label has leaves of, and the
-predicate is decided for each combination of kinds. That is exact, however often a column is named.
+A row's label stands for any leaf that it covers, each column on its own. The leaves of a column are
+grouped into kinds that no test distinguishes. A row can be of the kinds of its label's leaves, and
+the predicate is decided for each combination of kinds. That is exact, even if a column occurs more
+than once.
 
-A range of reals, or a very wide one of integers, holds numbers that no label names. No question
-tells those apart that lie between two neighbouring cuts (ends of ranges, values, constants of the
-question), so one leaf stands for all of them: a stretch. Decision `worlds`.
+A range of reals, or a very wide one of integers, holds numbers that no label lists. No query
+distinguishes the numbers between two neighbouring cuts (ends of ranges, values, constants of the
+query), so one leaf represents all of them: a stretch. Decision `worlds`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Contribution bounds: what one person contributes is limited in SQL before anything is counted.
+"""Contribution bounds: limit in SQL what one person contributes, before anything is counted.
 
 *By drawing rows* (`bound`). A person's rows are first reduced to (person, key, arguments, count),
 rows that agree in every column that is used being one. Where `max_groups` is below `max_rows`, only
@@ -12,17 +12,17 @@ rows: m in all, never more than it has, and each row with probability m/N. Rows 
 the first 2^31 in that order count as none, so that C m + r < 2^62 whatever a person has: m is at
 most 2^30. Only persons above a bound are grouped and hashed; the rows of all others pass.
 
-*By weights* (`weigh_rows`), for counts and sums. A person with N rows where m are allowed has every
-row counted as m / N of a row; so no row has to be drawn, and what is summed is what drawing m of
-them would give on average. Weights are whole numbers of 2^-17 rows, rounded down, so that a
-person's weights never add up to more than m rows. Where only g groups are allowed (`keep_groups`),
-a person keeps the g whose keyed hash comes first, and N is what they hold. Sorting every group of
-everybody would be the whole cost of a question, so the range of the hash is cut into 62 buckets:
-one pass finds which buckets each person uses, as the bits of one number, and a second drops the
-rows beyond the person's g first ones. Only what is left, little more than is kept, is sorted.
+*By weights* (`weigh_rows`), for counts and sums. If a person has N rows and m are allowed, every
+row counts as m / N of a row. No row has to be drawn, and the sum is the mean over draws of m rows.
+Weights are whole numbers of 2^-17 rows, rounded down, so that a person's weights never add up to
+more than m rows. If only g groups are allowed (`keep_groups`), a person keeps the g whose keyed
+hash comes first, and N is the number of rows in them. Sorting every group of everybody would take
+most of the time of a query, so the range of the hash is cut into 62 buckets: one pass finds the
+buckets that each person uses, as the bits of one number, and a second drops the rows beyond the
+person's g first ones. Only the rest, little more than is kept, is sorted.
 
-What is kept of a person is a function of that person's own rows and of the salt alone: not of other
-people, and not of the order in which rows lie in a file. The salt is secret and drawn anew for each
+The kept rows of a person are a function of that person's own rows and of the salt alone: not of
+other people, and not of the order of rows in a file. The salt is secret and drawn anew for each
 release, so nobody can craft keys that are kept. Rows without a person (NULL) are left out: no bound
 would hold for them.
 

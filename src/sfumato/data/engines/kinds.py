@@ -32,7 +32,7 @@ STORED: Mapping[Kind, pa.DataType] = {
 """The one Arrow type in which each kind is stored."""
 
 Asked: TypeAlias = Kind | Column
-"""What to read a column as: a kind, or a declared column, which may also have a spelling."""
+"""The kind to read a column as, or a declared column, which may also have a spelling."""
 
 
 def kind_asked(asked: Asked) -> Kind:

@@ -328,7 +328,7 @@ class Learner:
     answer_counts: IntArray
     sums: FloatArray
     replays: int = 0
-    """How often all answers are applied again after a new one; 0 applies each answer once."""
+    """The number of times that all answers are applied again after a new one."""
 
     @classmethod
     def uniform(

@@ -1,11 +1,10 @@
-"""One prefix tree of moves for each reference system: how often each move follows what came before.
+"""One prefix tree of moves for each reference system: counts of each move after earlier moves.
 
-Below the root are the cells that steps start from, below a cell the moves out of it, and below
-these, by where the path was heading, the moves that follow: a Markov chain of the second order
-where there is enough, of the first where there is less. A path heads where its last move led that
-was not to stay, by whichever system that was told: so one that rests for a while still knows where
-it came from. Every level of every tree holds each step once, so that a level of all trees together
-is one table of items; each level pays its own share.
+Below the root are the cells from which steps start, below a cell the moves out of it, and below
+these, by heading, the moves that follow: a Markov chain of the second order if counts suffice, else
+of the first. The heading of a path is its last move that left a cell, in whichever system expressed
+it, so a path that rests keeps its heading. Every level of every tree holds each step once, so a
+level of all trees together is one table of items; each level pays its own share.
 """
 
 from __future__ import annotations
