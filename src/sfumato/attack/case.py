@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlglot import exp
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     RowsAre = Literal["people's", "nobody's", "counts"]
     Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
+    """An open table that takes an SQL query and its epsilon."""
+    Door = Callable[[pa.Table, Schema, Fraction], Asking]
+    """Protects a throw-away table with a budget, and opens it for queries as for any analyst."""
 
 
 def cannot_run(attack: str, reason: str) -> ParameterError:
@@ -98,14 +101,6 @@ class HeldRelease:
     published: Sequence[PublishedTable] = ()
     promised: tuple[float, float] | None = None
     """The epsilon and delta of its guarantee, if it has one."""
-
-
-class Door(Protocol):
-    """Protects a throw-away table with a budget, and opens it for queries as for any analyst."""
-
-    def __call__(self, rows: pa.Table, schema: Schema, epsilon: Fraction) -> Asking:
-        """Open the table; the result takes an SQL query and its epsilon."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ Both tables are united and counted in the engine of the original. Decision `larg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,13 +42,7 @@ class Copies:
 
     def json(self) -> dict[str, float]:
         """Return it as plain data for JSON."""
-        return {
-            "exact": self.exact,
-            "expected": self.expected,
-            "unique": self.unique,
-            "unique_expected": self.unique_expected,
-            "looked_at": self.looked_at,
-        }
+        return asdict(self)
 
 
 def copies(
