@@ -23,6 +23,8 @@ from sfumato.data.schema.column import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.attack.case import Case, HeldTable
     from sfumato.attack.classes import BoxColumn, Boxes
@@ -180,7 +182,7 @@ def _own_labels(column: BoxColumn) -> IntArray | None:
     return label_of
 
 
-def by_key(people: IntArray, mine: IntArray, theirs: IntArray) -> Pairs:
+def by_key(people: IntArray, mine: IntArray, theirs: NDArray[np.integer[Any]]) -> Pairs:
     """Return all pairs with equal keys."""
     order = np.argsort(theirs, kind="stable")
     ranked = theirs[order]
