@@ -7,7 +7,7 @@ with it.
 Several hosts may use one ledger: each keeps a head of its own, and any head detects a rollback. A
 host without a head answers nobody, since it would accept an old database. So a host that joins
 starts from the positions that another host has seen, which an operator carries over; the database
-must hold them and all later entries. Decisions `ledger-head` and `charge-order`.
+must hold them and all later entries. Decisions `ledger` and `charge-order`.
 """
 
 from __future__ import annotations

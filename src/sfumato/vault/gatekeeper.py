@@ -10,7 +10,7 @@ The order is always the same:
 
 After the charge an analyst sees an answer or one fixed refusal, which gives no cause. A charge that
 failed before entropy was drawn pays for the next request of the same question; a later one is lost.
-Decisions `ledger-stores` and `charge-order`.
+Decisions `ledger` and `charge-order`.
 """
 
 from __future__ import annotations

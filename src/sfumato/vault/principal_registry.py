@@ -1,7 +1,7 @@
 """The registry of principals: who may query the vault, with which budgets.
 
 Every change is an entry of the ledger. It is decided under the ledger's write lock, by the records
-that stand at that moment, and written as a whole or not at all. Decisions `ledger-stores` and
+that stand at that moment, and written as a whole or not at all. Decisions `ledger` and
 `principals`.
 """
 

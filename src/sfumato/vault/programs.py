@@ -3,7 +3,7 @@
 Native code can observe the machine it runs on, so it runs for others only after the owner's
 approval, which is an entry of the ledger under the program's digest. Programs in a strict language
 need no approval. Rehearsals of both are limited, because they cost no budget. Decisions
-`program-approvals` and `program-blocks`.
+`programs` and `programs`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A data set is checked first, then added in one step: the writing of `vault.toml`. Accounts and
 bindings that the ledger then lacks are made by the next process that opens the vault. A vault
 stores addresses of tables and schemas, so a schema in memory is written into its folder, and a
-table in memory is refused. Decisions `ledger-head`, `charge-order` and `console`.
+table in memory is refused. Decisions `ledger`, `charge-order` and `console`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The charge is for all steps together. The answer stored under it is the state before the first step,
 which is never shown. Each step draws entropy of its own, only under a charge whose answer is
-stored, and its words are remembered until the step is done. Decision `stream-state`.
+stored, and its words are remembered until the step is done. Decision `streams`.
 """
 
 from __future__ import annotations
@@ -401,7 +401,7 @@ class Stream(Shown):
     the first claim of a number stands, and whoever comes to that number finishes it with the same
     counts and words. All changes are single `setdefault` calls, which threads and interruptions
     cannot divide; a lock would stay locked where an interruption hits its release. Decision
-    `stream-state`.
+    `streams`.
     """
 
     def __init__(self, plan: StreamPlan, receipt: str, state: State) -> None:

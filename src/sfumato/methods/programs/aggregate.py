@@ -3,7 +3,7 @@
 Outputs are clamped to a range, which is found in one of three ways, as in GUPT (Mohan et al. 2012):
 *tight*, the declared range; *loose*, the private quartiles of the outputs within the declared
 range; *helper*, a range that a function of the program computes from private quartiles of some
-columns. The last two spend half of the price on the range. Decision `program-blocks`.
+columns. The last two spend half of the price on the range. Decision `programs`.
 """
 
 from __future__ import annotations

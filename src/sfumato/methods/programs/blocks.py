@@ -15,7 +15,7 @@ Rows of a block are sorted by their seals, a keyed hash of their values. An engi
 change with any row of the table, and a program could look at it. Blocks are the same on every
 engine except for reals, which engines write as text in their own ways: these may be sorted
 differently, and, where every row is a person, be in other blocks of the same distribution.
-Decision `program-blocks`.
+Decision `programs`.
 """
 
 from __future__ import annotations

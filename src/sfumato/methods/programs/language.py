@@ -2,7 +2,7 @@
 
 The sandbox runs Python. A program in Starlark is wrapped into `starlark_host`, a Python file of
 Sfumato that contains the program's source. So both languages have the same process for each block,
-the same limits and the same record of outputs. Decision `strict-programs`.
+the same limits and the same record of outputs. Decision `programs`.
 """
 
 from __future__ import annotations

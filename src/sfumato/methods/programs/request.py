@@ -2,7 +2,7 @@
 
 The whole charge is made before the first block. Programs cannot reach the ledger or each other, and
 cannot influence the time of the answer, which leaves when the longest possible run would have
-ended. Decision `program-blocks`.
+ended. Decision `programs`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ again.
 A continual feed is charged once and stepped once a period, in order. A step that the ledger records
 is never repeated. If a process was killed between the two writes, the stream's state is one step
 ahead of the ledger; then the ledger gets the figures of that state. How often each person counted
-is stored too, also of people who are erased from the table. Decision `stream-state`.
+is stored too, also of people who are erased from the table. Decision `streams`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ words of a step are written before they are used, and deleted when the step is s
 Before a step draws words, it is reserved: one transaction writes its counts and raises what each
 person has used up. So a step that is repeated after a crash counts the same rows, also where the
 table has changed since, and a person who is erased and comes back has no second share. People are
-stored as keyed hashes. Decision `stream-state`.
+stored as keyed hashes. Decision `streams`.
 """
 
 from __future__ import annotations
