@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 from sfumato.methods.local.collection import Collection
-from sfumato.server.serve import Listening
-from sfumato.server.survey_server import RoundServer
+from sfumato.server.serve import Listening, RoundServer
 from sfumato.testing.servers import running
 
 if TYPE_CHECKING:

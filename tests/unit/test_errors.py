@@ -11,7 +11,7 @@ import pytest
 from sfumato.cli.process import as_flag, in_flags
 from sfumato.client.error_reader import refused
 from sfumato.errors import ParameterError, in_fields, option, options_in
-from sfumato.server.problem_json import told
+from sfumato.server.problem_json import problem_of
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_client_raises_the_error_of_the_server() -> None:
         given=3,
         hint=f"Give {option('known', metavar='FILE')}.",
     )
-    problem = json.loads(json.dumps(told(error)))
+    problem = json.loads(json.dumps(problem_of(error)))
     assert problem["parameter"] == "k"
     assert problem["detail"].startswith('There are no rows for "k": 3 and "on": ["a", "b"].')
     there = refused({"message": problem["detail"], **problem})

@@ -138,7 +138,7 @@ def serve_survey(
     from sfumato.methods.local.collection import Collection
 
     server_module = load_server()
-    from sfumato.server.survey_server import RoundServer
+    from sfumato.server.serve import RoundServer
 
     listening = server_module.Listening(
         host=host,

@@ -11,11 +11,9 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from sfumato.console import home, public_pages, rendering, sign_in
@@ -52,30 +50,30 @@ from sfumato.console.sign_in import (
     guesser_of,
     sign_in_paused,
 )
-from sfumato.errors import SfumatoError
 from sfumato.server import problem_json
-from sfumato.server.authorization import Caller, check_caller, refresh
-from sfumato.server.path_routes import path_route
-from sfumato.server.peers import peer_of
-from sfumato.server.problem_json import RequestError
+from sfumato.server.authorization import Caller, peer_of, refresh
+from sfumato.server.endpoints import (
+    is_charging,
+    note_charging,
+    path_route,
+    refusal_headers,
+)
 from sfumato.server.rate_limit import Buckets, FairWorkers, Paces
 from sfumato.server.request_body import check_no_body, is_unread
-from sfumato.server.security_headers import secured
-from sfumato.vault.failure_log import note_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
+    from starlette.requests import Request
     from starlette.routing import Route as PathRoute
 
     from sfumato.console.forms import SentForm
+    from sfumato.errors import SfumatoError
+    from sfumato.server.endpoints import Endpoint
     from sfumato.server.rate_limit import Workers
-    from sfumato.server.sending import UnsentReplies
+    from sfumato.server.responses import UnsentReplies
     from sfumato.server.settings import Setting
-    from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
-
-    Endpoint = Callable[[Request], Awaitable[Response]]
 
 PAGES = (
     *home.PAGES,
@@ -114,17 +112,20 @@ def console_pages(
 ) -> list[PathRoute]:
     """The routes of a vault's console."""
     console = _Console(vault, setting, workers, unsent, pages)
-    to_home: dict[str, Endpoint] = {"GET": _redirect_to(HOME)}
-    endpoints = {"/": to_home, f"{HOME}/": to_home}
     pages_at: dict[str, list[PageRoute]] = {}
     for page in pages:
-        endpoints.setdefault(page.path, {})[page.method] = partial(console.show_page, page)
         pages_at.setdefault(page.path, []).append(page)
-    endpoints[rendering.STATIC] = {"GET": console.static_file}
-    endpoints["/console/{rest:path}"] = {}
     return [
-        path_route(path, console.guard(by_method, pages_at.get(path, ())))
-        for path, by_method in endpoints.items()
+        console.route("/", [], GET=_go_home),
+        console.route(f"{HOME}/", [], GET=_go_home),
+        *(
+            console.route(
+                path, listed, **{page.method: partial(console.show_page, page) for page in listed}
+            )
+            for path, listed in pages_at.items()
+        ),
+        console.route(rendering.STATIC, [], GET=console.static_file),
+        console.route("/console/{rest:path}", []),
     ]
 
 
@@ -145,36 +146,34 @@ class _Console:
         self._hashing = FairWorkers(HASHED_AT_A_TIME)
         self._hashes = Buckets(HASHES_PER_SECOND, HASHES_AT_ONCE)
 
-    def guard(self, by_method: Mapping[str, Endpoint], pages: Sequence[PageRoute]) -> Endpoint:
-        """One endpoint for all methods of a path; it shows refusals and failures as pages.
+    def route(self, path: str, pages: Sequence[PageRoute], **by_method: Endpoint) -> PathRoute:
+        """Make the route of a path. HEAD is answered like GET, and the server drops the body."""
+        if "GET" in by_method:
+            by_method["HEAD"] = by_method["GET"]
 
-        A path without methods is answered as unknown.
-        """
+        async def admit(request: Request) -> None:
+            if _method(request) in {"POST", *by_method} - {"GET", "HEAD"}:
+                check_site(request)
+            session = request.state.session = await self._session(request)
+            person = session.person
+            # Pages for signed-in visitors are no secret; the owner's pages are. So a wrong method
+            # for one of them is answered like a path that does not exist.
+            is_hidden = any(
+                not page.is_for(person) and (person is not None or page.audience is Audience.OWNER)
+                for page in pages
+            )
+            if request.method not in by_method and is_hidden:
+                raise problem_json.not_found()
 
-        async def guarded(request: Request) -> Response:
-            session = VisitSession("")
-            try:
-                # The host first: a page under a foreign name would defeat every same-origin rule.
-                check_caller(request.scope, self._setting)
-                method = _method(request)
-                if method in {"POST", *by_method} - {"GET"}:
-                    check_site(request)
-                session = await self._session(request)
-                request.state.session = session
-                if method not in by_method:
-                    raise _wrong_method(by_method, pages, session.person)
-                response = await by_method[method](request)
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except SfumatoError as error:
-                response = self._refusal(request, session, error)
-            except Exception as error:  # noqa: BLE001  its text may quote data: only the log has it
-                address = repr(f"{request.method} {request.scope['path']}")
-                note_failure(self._vault.config.folder, address, "".join(format_exception(error)))
-                response = self._refusal(request, session, problem_json.failed_inside())
-            return self._with_headers(response)
-
-        return guarded
+        return path_route(
+            path,
+            by_method,
+            self._setting,
+            self._refuse,
+            admit=admit,
+            log=self._vault.config.folder,
+            policy=POLICY,
+        )
 
     async def show_page(self, route: PageRoute, request: Request) -> Response:
         """Answer a request for a page; visitors who must sign in first are sent there."""
@@ -203,8 +202,8 @@ class _Console:
                 peer,
                 device_of(self._setting, request.headers.getlist("cookie")),
             )
-            # A failure from here on may have charged a budget, and the refusal must say so.
-            request.state.charging = route.charging
+            if route.charging:
+                note_charging(request)
             if route.hashing:
                 return await self._hash(route, visit)
             response = await self._workers.work(lambda: self._respond(route, visit))
@@ -314,30 +313,17 @@ class _Console:
             response.headers["Connection"] = "close"
         return response
 
-    def _refusal(self, request: Request, session: VisitSession, error: SfumatoError) -> Response:
-        """An error as a page, with the message that commands and HTTP show too."""
-        charging = getattr(request.state, "charging", False)
-        problem = problem_json.told(error, charging=charging)
-        headers = problem_json.headers_of(error)
-        if is_unread(request):
-            headers["Connection"] = "close"
+    def _refuse(self, request: Request, error: SfumatoError) -> Response:
+        """Show an error as a page, with the message that commands and HTTP show too."""
+        problem = problem_json.problem_of(error, charging=is_charging(request))
+        session = getattr(request.state, "session", VisitSession(""))
         facts = {
             **self._frame(session, HTTPStatus(problem["status"]).phrase, ""),
             "notices": (),
             "problem": problem,
         }
+        headers = refusal_headers(request, error)
         return Response(rendering.render("refused.html", facts), problem["status"], headers, _HTML)
-
-    def _with_headers(self, response: Response) -> Response:
-        """Add the security headers, without replacing a response's own caching and policy."""
-        own = {
-            name: response.headers[name]
-            for name in ("Cache-Control", "Content-Security-Policy")
-            if name in response.headers
-        }
-        secured(response, self._setting)
-        response.headers.update({"Content-Security-Policy": POLICY, **own})
-        return response
 
 
 def _download(result: Download) -> Response:
@@ -359,26 +345,5 @@ def _method(request: Request) -> str:
     return "GET" if request.method == "HEAD" else request.method
 
 
-def _wrong_method(
-    by_method: Mapping[str, Endpoint], pages: Sequence[PageRoute], person: Principal | None
-) -> RequestError:
-    """The refusal of a method, which names the allowed ones, or of a path that is hidden.
-
-    Pages for signed-in visitors are no secret; the owner's pages are.
-    """
-    is_hidden = any(
-        not page.is_for(person) and (person is not None or page.audience is Audience.OWNER)
-        for page in pages
-    )
-    if not by_method or is_hidden:
-        return problem_json.not_found()
-    allowed = ", ".join(sorted({*by_method, *(["HEAD"] if "GET" in by_method else [])}))
-    headers = {"Allow": allowed}
-    return RequestError(405, "choice_unknown", f"This path takes {allowed}.", headers=headers)
-
-
-def _redirect_to(path: str) -> Endpoint:
-    async def redirect(_request: Request) -> Response:
-        return RedirectResponse(path, 303)
-
-    return redirect
+async def _go_home(_request: Request) -> Response:
+    return RedirectResponse(HOME, 303)

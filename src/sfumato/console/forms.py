@@ -19,7 +19,7 @@ from starlette.formparsers import MultiPartException
 
 from sfumato.console.page_request import Upload
 from sfumato.errors import SourceError, options_in
-from sfumato.server.problem_json import RequestError, status_of, told
+from sfumato.server.problem_json import RequestError, problem_of, status_of
 from sfumato.server.request_body import LARGEST, note_read, read_bytes
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def field_errors(error: SfumatoError, fields: Iterable[str] = ()) -> dict[str, s
         *(name for name in names if error.code.startswith(f"{name}_")),
     )
     field = next((name for name in candidates if name in names), None)
-    return {field or "": told(error)["detail"]}
+    return {field or "": problem_of(error)["detail"]}
 
 
 def split_list(text: str) -> list[str]:

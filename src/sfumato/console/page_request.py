@@ -66,7 +66,7 @@ class Visit:
     """The same fields with all their values, for groups of check boxes."""
     files: Mapping[str, Upload] = field(default_factory=dict)
     peer: str = ""
-    """The address that the request came from, see `server.peers`."""
+    """The address that the request came from, see `server.authorization`."""
     device: str = ""
     """The secret of a browser that has signed in before."""
     guesser: Guesser = STRANGER

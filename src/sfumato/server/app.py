@@ -1,7 +1,8 @@
-"""The application: every request goes one way, whatever its route.
+"""The HTTP application of a vault: its API, the pages of its surveys and its console.
 
-Host → path and method → token → permission → rate → form → a free worker → the door → reply. What
-is refused is refused as early as that, and nothing of it reaches the vault. Decision `operations`.
+A request to the API passes these steps in this order: host, path and method, token, permission,
+rate limit, form, a free worker, handler, response. It is refused at the first step that fails, so a
+refused request costs little and never reaches the vault. Decision `http-routes`.
 """
 
 from __future__ import annotations
@@ -10,50 +11,40 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route as PathRoute
 from starlette.routing import Router
 
 from sfumato.console.app import console_pages
-from sfumato.errors import SfumatoError
 from sfumato.methods.local.collection import rounds_of
-from sfumato.server import problem_json
-from sfumato.server.authorization import Caller, admitted, check_caller
-from sfumato.server.idempotency_key import request_id_of
+from sfumato.server.authorization import Caller, authorize, peer_of
+from sfumato.server.endpoints import note_charging, path_route, problem_response
+from sfumato.server.idempotency_key import read_request_id
 from sfumato.server.owner_link import PATH
-from sfumato.server.peers import peer_of
-from sfumato.server.problem_json import RequestError
 from sfumato.server.query_string import read_query
 from sfumato.server.rate_limit import Paces, ReportPaces, Workers
-from sfumato.server.request_body import check_no_body, is_unread, read_json
+from sfumato.server.request_body import check_no_body, read_json
 from sfumato.server.request_schemas import checked
+from sfumato.server.responses import UnsentReplies
 from sfumato.server.route_table import ROUTES
 from sfumato.server.routing import Call
-from sfumato.server.security_headers import secured
-from sfumato.server.sending import UnsentReplies
 from sfumato.server.survey_app import survey_pages
-from sfumato.text import dumps, dumps_in_parts
-from sfumato.vault.failure_log import note_failure
+from sfumato.text import dumps_in_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
 
+    from sfumato.server.endpoints import Endpoint
     from sfumato.server.owner_link import OwnerLink
     from sfumato.server.routing import Reply, Route
     from sfumato.server.settings import Setting
     from sfumato.vault.vault import Vault
 
-    _Answering = Callable[[Request], Awaitable[Response]]
-
 VERSION = "/v1"
-_LONGEST_KEY = 200
-_CHARGING = "sfumato.charging"
 
 
 def application(
@@ -63,174 +54,91 @@ def application(
     routes: Sequence[Route] = ROUTES,
     link: OwnerLink | None = None,
 ) -> ASGIApp:
-    """A vault's routes as an ASGI application; with a `link` for its first owner."""
-    gate = _Gate(vault, setting)
-    by_path: dict[str, dict[str, _Answering]] = {}
+    """Make the ASGI application of a vault; `link` is the sign-in link of its first owner."""
+    api = _Api(vault, setting)
+    by_path: dict[str, dict[str, Endpoint]] = {}
     for route in routes:
-        answering = partial(gate.answered, route)
-        by_path.setdefault(VERSION + route.path, {})[route.method] = answering
+        by_path.setdefault(VERSION + route.path, {})[route.method] = partial(api.respond, route)
     if link is not None:
-        ways: dict[str, Callable[[Request], Response]] = {
-            "GET": link.show,
-            "POST": partial(link.exchange, vault),
+        by_path[PATH] = {
+            "GET": api.in_worker(link.show),
+            "POST": api.in_worker(partial(link.exchange, vault)),
         }
-        by_path[PATH] = {method: partial(gate.welcomed, way) for method, way in ways.items()}
-        invite = partial(link.invite, vault)
-        by_path[f"{PATH}/password"] = {"POST": partial(gate.welcomed, invite)}
-    doors = [PathRoute(path, _Endpoint(gate, methods)) for path, methods in by_path.items()]
-    doors += survey_pages(rounds_of(vault.config.folder), setting, gate.report_paces)
-    doors += console_pages(vault, setting, gate.workers, gate.unsent)
-    return gate.guarded(Router(doors, redirect_slashes=False, default=gate.nothing))
+        by_path[f"{PATH}/password"] = {"POST": api.in_worker(partial(link.invite, vault))}
+    make_route = partial(
+        path_route, setting=setting, refuse=problem_response, log=vault.config.folder
+    )
+    all_routes = [make_route(path, by_method) for path, by_method in by_path.items()]
+    all_routes += survey_pages(rounds_of(vault.config.folder), setting, api.report_paces)
+    all_routes += console_pages(vault, setting, api.workers, api.unsent)
+    unknown = make_route("/", {}).app
+    return Router(all_routes, redirect_slashes=False, default=unknown)
 
 
-class _Gate:
-    """What all routes of one application share."""
+class _Api:
+    """The routes below /v1 of one application, with the limits that they share."""
 
     def __init__(self, vault: Vault, setting: Setting) -> None:
-        self.vault, self.setting, self.limits = vault, setting, setting.limits
-        self.workers, self.paces = Workers(self.limits), Paces(self.limits)
-        self.report_paces = ReportPaces(self.limits)
-        self.unsent = UnsentReplies(self.limits)
+        self._vault, self._setting = vault, setting
+        limits = setting.limits
+        self.workers, self._paces = Workers(limits), Paces(limits)
+        self.report_paces, self.unsent = ReportPaces(limits), UnsentReplies(limits)
 
-    def guarded(self, router: ASGIApp) -> ASGIApp:
-        """The routes, open to those alone who came by a known name and a known way."""
-
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                return
-            try:
-                check_caller(scope, self.setting)
-            except RequestError as problem:
-                await self.send(self.refuse(problem, close=True), scope, receive, send)
-                return
-            await router(scope, receive, send)
-
-        return guarded
-
-    async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer for a path that is none."""
-        close = is_unread(Request(scope))
-        await self.send(self.refuse(problem_json.not_found(), close=close), scope, receive, send)
-
-    async def answered(self, route: Route, request: Request) -> Response:
-        """The reply of a route's door to a request that may come so far."""
+    async def respond(self, route: Route, request: Request) -> Response:
+        """Check a request, have a worker run the handler of its route, and make the response."""
         caller = Caller("")
         if route.never_waits:
-            return _sent(route, _spelled(route.handler(await self._call(route, request, caller))))
+            call = await self._read_call(route, request, caller)
+            return _make_response(route, _encode(route.handler(call)))
         if route.scope is not None:
-            shown = request.headers.getlist("authorization")
-            caller = await self.workers.look(lambda: admitted(self.vault, route, shown))
-        caller = replace(caller, peer=peer_of(request.scope, self.setting))
-        self.paces.check(caller)
+            tokens = request.headers.getlist("authorization")
+            caller = await self.workers.look(lambda: authorize(self._vault, route, tokens))
+        caller = replace(caller, peer=peer_of(request.scope, self._setting))
+        self._paces.check(caller)
         self.unsent.check(caller)
-        call = await self._call(route, request, caller)
-        if route.keyed and route.status == HTTPStatus.OK:  # jobs are charged when they are run
-            request.scope[_CHARGING] = True
-        reply = await self.workers.work(lambda: _spelled(route.handler(call)))
-        return self.unsent.counted(_sent(route, reply), caller)
+        call = await self._read_call(route, request, caller)
+        if route.keyed and route.status == HTTPStatus.OK:  # a job is charged later, when it runs
+            note_charging(request)
+        reply = await self.workers.work(lambda: _encode(route.handler(call)))
+        return self.unsent.counted(_make_response(route, reply), caller)
 
-    async def welcomed(self, way: Callable[[Request], Response], request: Request) -> Response:
-        """What the link for the first owner gives."""
-        return await self.workers.work(lambda: way(request))
+    def in_worker(self, handler: Callable[[Request], Response]) -> Endpoint:
+        """Make an endpoint of a function that may block."""
 
-    async def _call(self, route: Route, request: Request, caller: Caller) -> Call:
-        """The request as its door takes it: only what its form knows."""
+        async def endpoint(request: Request) -> Response:
+            return await self.workers.work(lambda: handler(request))
+
+        return endpoint
+
+    async def _read_call(self, route: Route, request: Request, caller: Caller) -> Call:
+        """Read what the handler of a route is given; values that its form lacks are refused."""
+        query = request.scope["query_string"]
         if route.has_body:
-            read_query((), request.scope["query_string"])
-            told: Any = await read_json(request, seconds=self.limits.body_seconds)
+            read_query((), query)
+            values: Any = await read_json(request, seconds=self._setting.limits.body_seconds)
         else:
             check_no_body(request)
-            told = read_query(route.takes, request.scope["query_string"])
+            values = read_query(route.takes, query)
         return Call(
-            self.vault,
+            self._vault,
             caller,
             request.path_params,
-            told if route.request is not None else checked(route.takes, told),
-            _request_id(request) if route.keyed else None,
+            values if route.request is not None else checked(route.takes, values),
+            read_request_id(request.headers.getlist("idempotency-key")) if route.keyed else None,
             request.headers.get("accept", "*/*"),
-            self.setting.data,
+            self._setting.data,
             self.report_paces.check,
         )
 
-    def refuse(
-        self, error: SfumatoError, *, close: bool = False, charging: bool = False
-    ) -> Response:
-        """A refusal as it is sent; of a request for which something is charged, or of another."""
-        headers = {**problem_json.headers_of(error), **({"Connection": "close"} if close else {})}
-        body = dumps(problem_json.told(error, charging=charging), ensure_ascii=False)
-        return Response(body, problem_json.status_of(error), headers, problem_json.MEDIA)
 
-    async def send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a response with the headers that all have."""
-        await secured(response, self.setting)(scope, receive, send)
-
-    def tell_operator(self, request: Request, error: Exception) -> None:
-        """Note a failure that nobody foresaw, where callers do not see it."""
-        where = f"{request.method} {request.scope['path']}"
-        words = "".join(format_exception(error))
-        note_failure(self.vault.config.folder, repr(where), words)
-
-
-class _Endpoint:
-    """All that may be asked under one path; its refusals are all sent in one form."""
-
-    def __init__(self, gate: _Gate, methods: Mapping[str, _Answering]) -> None:
-        self._gate, self._methods = gate, methods
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            response = await self._answering(request)(request)
-        except ClientDisconnect:
-            return
-        except SfumatoError as error:
-            charging = _CHARGING in request.scope
-            response = self._gate.refuse(error, close=is_unread(request), charging=charging)
-        except Exception as error:  # noqa: BLE001  whatever it was, its text may quote data
-            self._gate.tell_operator(request, error)
-            response = self._gate.refuse(problem_json.failed_inside(), close=is_unread(request))
-        await self._gate.send(response, scope, receive, send)
-
-    def _answering(self, request: Request) -> _Answering:
-        if request.method in self._methods:
-            return self._methods[request.method]
-        allowed = ", ".join(sorted(self._methods))
-        raise RequestError(
-            405,
-            "choice_unknown",
-            f"This path takes {allowed}, not {request.method[:20]}.",
-            headers={"Allow": allowed},
-        )
-
-
-def _request_id(request: Request) -> str | None:
-    keys = request.headers.getlist("idempotency-key")
-    if not keys:
-        return None
-    found = request_id_of(keys[0]) if keys[0].isascii() else None
-    if (
-        len(keys) > 1
-        or found is None
-        or not (1 <= len(found) <= _LONGEST_KEY and found.isprintable())
-    ):
-        raise RequestError(
-            422,
-            "name_invalid",
-            f"An Idempotency-Key must be one text of 1 to {_LONGEST_KEY} printable ASCII "
-            "characters, or other characters as utf-8''gr%C3%B6%C3%9Fe. Make a new one for each "
-            "new request.",
-        )
-    return found
-
-
-def _spelled(reply: Reply) -> Reply:
-    """A reply as bytes or a file: JSON is written by the worker, as the loop answers for all."""
+def _encode(reply: Reply) -> Reply:
+    """Write a reply as JSON. A worker does it: the event loop would stop for large answers."""
     if isinstance(reply.body, bytes | Path):
         return reply
     return replace(reply, body=dumps_in_parts(reply.body).encode())
 
 
-def _sent(route: Route, reply: Reply) -> Response:
+def _make_response(route: Route, reply: Reply) -> Response:
     status, headers = reply.status or route.status, {**reply.headers}
     if isinstance(reply.body, Path):
         return FileResponse(reply.body, status, headers, reply.media, filename=reply.file_name)

@@ -1,8 +1,9 @@
-"""Connections: what is no HTTP, too long or too slow is hung up on before it costs anything.
+"""The HTTP protocol of a connection, with limits on size, time and pipelining.
 
-The server's own reading of HTTP has no limit on the lines before a body, waits for them for ever
-and takes in all requests that come ahead of their replies; this one limits each. A connection on
-which nothing is asked is held, for a while, at no cost. Decision `server-limits`.
+Uvicorn alone does not limit the size of headers, waits for them without end, and reads all requests
+that are sent ahead of their responses (pipelining). Each of these lets one caller exhaust the
+server (slow loris). Here a connection that exceeds a limit is refused and closed before the request
+costs anything. Decision `server-limits`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sfumato.server import problem_json
 from sfumato.server.authorization import AUTHORITY
+from sfumato.server.endpoints import SECURITY_HEADERS
 from sfumato.server.problem_json import RequestError
-from sfumato.server.security_headers import ALWAYS
 from sfumato.server.settings import Limits
 from sfumato.text import dumps
 
@@ -29,20 +30,20 @@ if TYPE_CHECKING:
 
 
 def limited(limits: Limits) -> type[HttpToolsProtocol]:
-    """The protocol of a server with these limits."""
+    """Make the protocol class of a server with these limits."""
     return type("LimitedProtocol", (_Limited,), {"limits": limits})
 
 
 class _Flow(FlowControl):
-    """The flow of a connection; nothing more is read while requests wait that were read already."""
+    """Flow control that reads nothing more while requests wait in the pipeline."""
 
-    def __init__(self, transport: Transport, waiting: Sized) -> None:
+    def __init__(self, transport: Transport, pipeline: Sized) -> None:
         super().__init__(transport)
-        self._waiting = waiting
+        self._pipeline = pipeline
 
     def resume_reading(self) -> None:
-        """Read on, unless requests wait."""
-        if not self._waiting:
+        """Resume reading if no request waits."""
+        if not self._pipeline:
             super().resume_reading()
 
 
@@ -51,14 +52,15 @@ class _Limited(HttpToolsProtocol):
 
     limits = Limits()
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *positional: Any, **keywords: Any) -> None:
+        super().__init__(*positional, **keywords)
         self._is_in_head = False
         self._head_bytes = 0
         self._timer: TimerHandle | None = None
-        self._stuck: TimerHandle | None = None
-        self._last: RequestError | None = None
-        """What is said once all that was asked before is answered; nothing more is heard."""
+        self._write_timer: TimerHandle | None = None
+        self._pending_refusal: RequestError | None = None
+        """A refusal to send after the responses to earlier requests. All further input is
+        ignored."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -67,13 +69,13 @@ class _Limited(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self._unstick()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._is_over():
             return
-        # A line between two requests begins none; whatever else comes first does.
+        # The first bytes after a response begin the next headers.
         if not self._is_in_head and self._is_between_requests():
             self._begin_head()
         if self._is_in_head:
@@ -84,7 +86,7 @@ class _Limited(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        if not self._is_in_head and not self._is_over():  # it came in one piece with the one before
+        if not self._is_in_head and not self._is_over():  # pipelined after another request
             self._begin_head()
 
     def on_headers_complete(self) -> None:
@@ -101,7 +103,7 @@ class _Limited(HttpToolsProtocol):
             return
         _, absolute, rest = self.url.partition(b"://")
         if absolute and not self.url.startswith(b"/"):
-            # It counts for more than Host, and nothing else that is passed on has it.
+            # RFC 9112: this host overrides the Host header, but uvicorn does not pass it on.
             self.scope[AUTHORITY] = re.split(rb"[/?#]", rest, maxsplit=1)[0]  # type: ignore[literal-required]
         super().on_headers_complete()
 
@@ -114,37 +116,35 @@ class _Limited(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        was_last = not self.pipeline
+        pipeline_was_empty = not self.pipeline
         super().on_response_complete()
         self._unset_keepalive_if_required()
-        if self._last is not None:
-            if was_last:
-                self._close_with(self._last)
+        if self._pending_refusal is not None:
+            if pipeline_was_empty:
+                self._close_with(self._pending_refusal)
             return
         idle = self._is_between_requests() and not self._is_in_head
         if idle and not self.transport.is_closing():
             self._wait(self.limits.idle_seconds)
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  ours says the same
-        """Refuse what is no HTTP."""
-        self._hang_up(
-            RequestError(400, "request_malformed", "This is no request that HTTP/1.1 allows.")
-        )
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Refuse input that is not HTTP."""
+        self._hang_up(RequestError(400, "request_malformed", "This is not an HTTP/1.1 request."))
 
     def pause_writing(self) -> None:
-        """Wait for a caller who does not take the reply, but not for ever."""
+        """Start the time in which the caller must go on reading the response."""
         super().pause_writing()
-        self._stuck = self.loop.call_later(self.limits.taking_seconds, self.transport.abort)
+        self._write_timer = self.loop.call_later(self.limits.taking_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on with the reply."""
-        self._unstick()
+        """Go on writing the response."""
+        self._stop_write_timer()
         super().resume_writing()
 
-    def _unstick(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _is_between_requests(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -156,14 +156,14 @@ class _Limited(HttpToolsProtocol):
 
     def _wait(self, seconds: float) -> None:
         self._stop_waiting()
-        self._timer = self.loop.call_later(seconds, self._waited)
+        self._timer = self.loop.call_later(seconds, self._time_out)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _waited(self) -> None:
+    def _time_out(self) -> None:
         if self._is_in_head:
             seconds = self.limits.header_seconds
             self._hang_up(
@@ -175,17 +175,17 @@ class _Limited(HttpToolsProtocol):
             self.transport.close()
 
     def _is_over(self) -> bool:
-        """Whether nothing more is heard on this connection."""
-        return self._last is not None or self.transport.is_closing()
+        """Whether all further input of this connection is ignored."""
+        return self._pending_refusal is not None or self.transport.is_closing()
 
     def _hang_up(self, problem: RequestError) -> None:
-        """Say what is wrong, after the replies to what was asked before, and close."""
+        """Refuse and close, after the responses to earlier requests."""
         if self._is_over():
             return
         self._stop_waiting()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and cycle.more_body and not self._is_in_head:
-            # Of this request the body is wrong: what it began, or waits for, is given up.
+            # The body of the current request is malformed: its handler is cancelled.
             if not self.pipeline:
                 cycle.disconnected = True
                 cycle.message_event.set()
@@ -195,7 +195,7 @@ class _Limited(HttpToolsProtocol):
         elif self._is_between_requests():
             self._close_with(problem)
             return
-        self._last = problem
+        self._pending_refusal = problem
         self.flow.pause_reading()
 
     def _close_with(self, problem: RequestError | None) -> None:
@@ -210,7 +210,7 @@ def _too_long(limits: Limits) -> RequestError:
     return RequestError(
         431,
         "request_too_large",
-        f"The lines before the body may have {limits.header_bytes:,} bytes at most.",
+        f"The request line and the headers may have {limits.header_bytes:,} bytes at most.",
     )
 
 
@@ -218,21 +218,21 @@ def _too_many(limits: Limits) -> RequestError:
     return RequestError(
         429,
         "request_malformed",
-        f"At most {limits.pipelined} requests may wait for the replies to those before. Send the "
-        "others again when these have come.",
+        f"At most {limits.pipelined} requests of a connection may wait. Send the others again when "
+        "the responses have come.",
         headers={"Retry-After": "1"},
     )
 
 
 def _raw(problem: RequestError) -> bytes:
-    """A refusal as it goes over the wire."""
-    body = dumps(problem_json.told(problem)).encode()
+    """A refusal as bytes of HTTP."""
+    body = dumps(problem_json.problem_of(problem)).encode()
     headers = {
         "content-type": problem_json.MEDIA,
         "content-length": str(len(body)),
         "connection": "close",
         **problem.headers,
-        **ALWAYS,
+        **SECURITY_HEADERS,
     }
     lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

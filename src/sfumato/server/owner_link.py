@@ -1,9 +1,9 @@
-"""The first owner's way in: a link that is good once, printed where the server was started.
+"""The sign-in link of the first owner: printed when the server starts, and valid once.
 
-Whoever follows it sees a page with two buttons: one makes a token for programs, the other leads to
-where the owner sets a password for the console. Only a button uses the link up, so that no program
-that looks at links in advance does. The link's secret is kept as a hash, in memory alone;
-that it is still good is one byte in a pipe, which among all processes of a server one can take.
+Its page has two buttons: one makes a token for programs, the other leads to the page where the
+owner sets a password for the console. Only a button uses the link up, so a mail program that opens
+links in advance does not. The server keeps only a hash of the secret, in memory. An unused link is
+one byte in a pipe: of all processes of a server, exactly one can read it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 PATH = "/welcome/{secret}"
-_GOOD_SECONDS = 24 * 3600
+_VALID_SECONDS = 24 * 3600
 _TOKEN_DAYS = "90d"
 
 _PAGE = """<!doctype html>
@@ -47,83 +47,83 @@ _PAGE = """<!doctype html>
 {content}
 </html>
 """
-_ASKED = """<p>You hold this vault. This link is used up by either of these.</p>
+_CHOICES = """<p>You are the owner of this vault. This link works for one of these, once.</p>
 <h2>For the console, in a browser</h2>
-<p>Set a password, and sign in as <strong>owner</strong> from then on.</p>
+<p>Set a password. From then on, sign in as <strong>owner</strong>.</p>
 <form method="post" action="{path}/password"><button>Set my password</button></form>
 <h2>For programs</h2>
-<p>This makes a token that is good for everything an owner may do. It is shown once.</p>
+<p>Make a token that allows everything an owner may do. It is shown once.</p>
 <form method="post"><button>Make my token</button></form>"""
-_MADE = """<p>Keep it where you keep passwords: it is not shown again. It is good for 90 days.</p>
+_TOKEN = """<p>Keep it where you keep passwords: it is not shown again. It is valid for 90 days.</p>
 <p><code>{token}</code></p>
 <p>In Python: <code>sfumato.connect("{url}", token)</code></p>"""
 
 
 class OwnerLink:
-    """One link, exchanged once for a token of the owner; processes that are forked share it."""
+    """One link, exchanged once for a token or an invitation; forked processes share it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.secret = secrets.token_urlsafe(32)
         self._hash = _hash(self.secret)
-        self._until = clock() + _GOOD_SECONDS
-        self._good, full = os.pipe()
-        os.set_blocking(self._good, False)
-        os.write(full, b"1")
-        os.close(full)
+        self._expires = clock() + _VALID_SECONDS
+        self._pipe, write_end = os.pipe()
+        os.set_blocking(self._pipe, False)
+        os.write(write_end, b"1")
+        os.close(write_end)
 
     @property
     def path(self) -> str:
-        """Where it is, below the server's address."""
+        """The path of the link, below the server's address."""
         return PATH.format(secret=self.secret)
 
     def show(self, request: Request) -> Response:
-        """The page with the button, if the link is still good."""
+        """Show the page with the two buttons."""
         self._check(request)
-        asked = _ASKED.format(path=self.path)
-        return HTMLResponse(_PAGE.format(title="Welcome to this vault", content=asked))
+        content = _CHOICES.format(path=self.path)
+        return HTMLResponse(_PAGE.format(title="Welcome to this vault", content=content))
 
     def exchange(self, vault: Vault, request: Request) -> Response:
-        """The token, to whoever comes first."""
+        """Make the owner's token, and use the link up."""
         self._use(request)
         token = vault.tokens.new(OWNER, operator="owner link", expires=_TOKEN_DAYS)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"token": token})
         url = f"{request.url.scheme}://{request.headers['host']}"
-        made = _MADE.format(token=escape(token), url=escape(url))
-        return HTMLResponse(_PAGE.format(title="Your token", content=made))
+        content = _TOKEN.format(token=escape(token), url=escape(url))
+        return HTMLResponse(_PAGE.format(title="Your token", content=content))
 
     def invite(self, vault: Vault, request: Request) -> Response:
-        """The way to where the owner sets a password, to whoever comes first."""
+        """Lead to the page where the owner sets a password, and use the link up."""
         self._use(request)
         return RedirectResponse(invitation_path(vault.logins.invite(OWNER)), 303)
 
     def _use(self, request: Request) -> None:
-        """Use the link up, or refuse."""
+        """Use the link up; refuse if another request did so first."""
         self._check(request)
-        if not os.read(self._good, 1):
+        if not os.read(self._pipe, 1):
             raise not_found()
 
     def close(self) -> None:
-        """Let go of the pipe."""
-        os.close(self._good)
+        """Close the pipe."""
+        os.close(self._pipe)
 
     def _check(self, request: Request) -> None:
-        """Refuse a link that is none, was used or is too old; and a page of others that asks."""
-        right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
-        if not right or self._clock() > self._until or not self._is_good():
+        """Refuse a wrong, used or expired link, and a request that another site made (CSRF)."""
+        is_right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
+        if not is_right or self._clock() > self._expires or not self._is_unused():
             raise not_found()
         page = urlsplit(request.headers.get("origin", "null"))
         is_ours = page.geturl() == "null" or page.netloc == request.headers["host"].lower()
         site = request.headers.get("sec-fetch-site", "none")
         if not is_ours or site not in {"none", "same-origin"}:
-            raise RequestError(403, "form_foreign", "Follow the link itself, not from a page.")
+            raise RequestError(403, "form_foreign", "Open the link itself, not from another page.")
 
-    def _is_good(self) -> bool:
-        """Whether nobody has used it yet: the byte is still there."""
-        waiting = array("i", [0])
-        fcntl.ioctl(self._good, termios.FIONREAD, waiting)
-        return waiting[0] > 0
+    def _is_unused(self) -> bool:
+        """Whether the byte is still in the pipe."""
+        unread_bytes = array("i", [0])
+        fcntl.ioctl(self._pipe, termios.FIONREAD, unread_bytes)
+        return unread_bytes[0] > 0
 
 
 def _hash(text: str) -> bytes:

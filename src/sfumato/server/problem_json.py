@@ -1,7 +1,7 @@
-"""Refusals as they are sent: one form for all, with the codes that every door has.
+"""Errors as problem+json (RFC 9457), with the same codes as in the command and in Python.
 
-Which status a refusal gets follows from its kind in the tree of errors; a few codes have their own.
-Nothing here may tell more than the error's public message does. Decision `operations`.
+The HTTP status follows from the class of the error; a few codes have a status of their own. Nothing
+here may reveal more than the public message of the error. Decision `http-routes`.
 """
 
 from __future__ import annotations
@@ -37,41 +37,35 @@ _BY_CODE = {
     "sandbox_busy": 503,
     "sandbox_unavailable": 503,
     "rehearsals_too_many": 429,
-    # Told to owners, whose paths name these. A hidden feed is unknown like one that never was.
-    **dict.fromkeys(
-        (
-            *("principal_unknown", "principal_unknown", "token_unknown"),
-            *(
-                "registry_unknown",
-                "program_unknown",
-                "feed_unknown",
-                "job_unknown",
-                "release_unknown",
-            ),
-        ),
-        404,
-    ),
+    # Owners name these in paths. To others a hidden feed does not exist.
+    "principal_unknown": 404,
+    "token_unknown": 404,
+    "registry_unknown": 404,
+    "program_unknown": 404,
+    "feed_unknown": 404,
+    "job_unknown": 404,
+    "release_unknown": 404,
 }
 _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (BudgetError, 402),
     (RefusedError, 403),
-    (SourceError, 503),  # no caller of ours has named a file
+    (SourceError, 503),  # callers of HTTP name no files, so the server lacks one
     (CallerError, 422),
     (LedgerError, 503),
     (EngineError, 503),
 )
 
-_BUSY_SECONDS = {
+_RETRY_SECONDS = {
     "ledger_busy": "1",
     "heavy_work_busy": "2",
     "store_unavailable": "10",
     "rehearsals_too_many": "600",
 }
-_MENDED_SECONDS = "60"
-"""When to come back where somebody must mend something first."""
+_REPAIR_SECONDS = "60"
+"""The Retry-After of errors that somebody must mend first."""
 _MAYBE_CHARGED = (
-    "It may have been charged before that; sent again with the same Idempotency-Key it is not "
-    "charged twice."
+    "It may have been charged before the failure. Send it again with the same Idempotency-Key: "
+    "it is not charged twice."
 )
 
 SCHEMA: dict[str, Any] = {
@@ -88,18 +82,18 @@ SCHEMA: dict[str, Any] = {
         "given": {},
         "allowed": {},
         "hint": {"type": "string"},
-        # Of reports that came together each may be rejected by itself.
+        # Survey reports are accepted or rejected one by one.
         "accepted": {"type": "integer"},
         "rejected": {"type": "array"},
     },
     "required": ["type", "title", "status", "code", "detail", "kind"],
     "additionalProperties": False,
 }
-"""What every refusal is, as JSON Schema."""
+"""The JSON Schema of every error."""
 
 
 class RequestError(CallerError):
-    """A request that is refused for how it was sent; it has its own status."""
+    """A request that is refused for the way it was sent; it has its own status and headers."""
 
     def __init__(
         self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
@@ -113,7 +107,7 @@ class RequestError(CallerError):
 
 
 class UnreadyError(InternalError):
-    """A server that cannot answer now, whoever asks whatever; when to come back is told."""
+    """A server that cannot answer any request now; `seconds` says when to try again."""
 
     def __init__(self, code: str, message: str, *, seconds: int = 1) -> None:
         super().__init__(code, message)
@@ -121,10 +115,9 @@ class UnreadyError(InternalError):
 
 
 def status_of(error: SfumatoError) -> int:
-    """The status with which a refusal is sent."""
-    own: int | None = getattr(error, "status", None)
-    if own is not None:
-        return own
+    """The HTTP status of an error."""
+    if isinstance(error, RequestError):
+        return error.status
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
     if isinstance(error, UnreadyError):
@@ -133,24 +126,33 @@ def status_of(error: SfumatoError) -> int:
 
 
 def headers_of(error: SfumatoError) -> dict[str, str]:
-    """The headers with which a refusal is sent; what may pass says when to come back."""
-    found: dict[str, str] = {**getattr(error, "headers", {})}
-    passing = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
-    # What was charged and failed is not helped by asking again.
-    if status_of(error) in passing and error.code != "answer_failed":
-        found.setdefault("Retry-After", _BUSY_SECONDS.get(error.code, _MENDED_SECONDS))
-    return found
+    """The headers of an error; a temporary one says when to try again."""
+    headers: dict[str, str] = {**getattr(error, "headers", {})}
+    temporary = {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
+    # A charged answer that failed is stored as failed: another attempt gives the same error.
+    if status_of(error) in temporary and error.code != "answer_failed":
+        headers.setdefault("Retry-After", _RETRY_SECONDS.get(error.code, _REPAIR_SECONDS))
+    return headers
 
 
-def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
-    """A refusal as JSON-able data: its sentence names fields.
+def problem_of(
+    error: SfumatoError, *, charging: bool = False, status: int | None = None
+) -> dict[str, Any]:
+    """Make the JSON of an error; its sentence names parameters as fields.
 
-    `charging` says that the request was one for which something is charged.
+    Parameters
+    ----------
+    error
+        The error.
+    charging
+        Whether the request may have charged a budget before it failed.
+    status
+        The HTTP status, if it is not that of the error's class.
     """
-    status, message = status_of(error), in_fields(error)
+    status, message = status or status_of(error), in_fields(error)
     options = options_in(error.sentence)
     if status == HTTPStatus.SERVICE_UNAVAILABLE and "charge" not in message:
-        # Data is looked at before the charge; the ledger may fail on either side of it.
+        # Sources and engines fail before the charge; the ledger may fail before or after it.
         unknown = charging and isinstance(error, LedgerError)
         message = f"{message} {_MAYBE_CHARGED if unknown else 'Nothing was charged.'}"
     return {
@@ -160,33 +162,35 @@ def told(error: SfumatoError, *, charging: bool = False) -> dict[str, Any]:
         "code": error.code,
         "detail": scrubbed(message),
         "kind": kind_of(error),
-        # From these a client spells the parameters in the detail as its own door does.
+        # With these `sf.connect` spells the parameters of the message as Python does.
         **({"options": scrubbed([list(option) for option in options])} if options else {}),
         **scrubbed(error.fields(as_field)),
     }
 
 
 def scrubbed(data: Any) -> Any:
-    """JSON-able data whose texts show no password and no place of this machine."""
+    """Hide passwords and paths of this machine in all texts of JSON data."""
     if isinstance(data, str):
         return without_places(without_passwords(data) if holds_password(data) else data)
     if isinstance(data, list | tuple):
-        return [scrubbed(each) for each in data]
-    return {name: scrubbed(each) for name, each in data.items()} if isinstance(data, dict) else data
+        return [scrubbed(entry) for entry in data]
+    return (
+        {name: scrubbed(entry) for name, entry in data.items()} if isinstance(data, dict) else data
+    )
 
 
 def kind_of(error: SfumatoError) -> str:
-    """The class of an error in the public tree, by which `sf.connect` raises the same."""
+    """The class of an error in the public tree; `sf.connect` raises the same class."""
     return next(
-        one.__name__ for one in type(error).__mro__ if one.__module__ == SfumatoError.__module__
+        base.__name__ for base in type(error).__mro__ if base.__module__ == SfumatoError.__module__
     )
 
 
 def not_found() -> RequestError:
-    """What is not there, or must not be known to be."""
+    """The error for a name that does not exist, or whose existence must not be revealed."""
     return RequestError(404, "not_found", "There is nothing here by this name that you may see.")
 
 
 def failed_inside() -> SfumatoError:
-    """What is said of a failure that nobody foresaw; its cause is the operator's alone."""
+    """The error for an unexpected failure; its cause is only in the operator's log."""
     return SfumatoError("internal", "Sfumato failed inside. This is a bug: please report it.")

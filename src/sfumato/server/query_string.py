@@ -1,4 +1,4 @@
-"""What stands behind the question mark of an address, read as strictly as a body."""
+"""Read the query string of a URL, as strictly as a body."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
     from sfumato.server.request_schemas import Input
 
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _FLAGS = {"true": True, "false": False}
 
 
 def read_query(form: Iterable[Input], raw: bytes) -> dict[str, Any]:
-    """The parameters of an address by name; one that comes twice is refused."""
-    kinds = {one.name: one.schema.get("type") for one in form}
+    """Read the parameters of a query string by name.
+
+    A parameter that is given twice is refused: proxies and servers disagree on which one counts.
+    """
+    kinds = {parameter.name: parameter.schema.get("type") for parameter in form}
     try:
         pairs = parse_qsl(
             raw.decode("ascii"),
@@ -33,24 +36,24 @@ def read_query(form: Iterable[Input], raw: bytes) -> dict[str, Any]:
     except ValueError:
         raise ParameterError(
             "request_malformed",
-            "What stands behind the '?' must be written name=value&name=value, in UTF-8.",
+            "The query string must be written name=value&name=value, in UTF-8.",
         ) from None
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ParameterError(
                 "request_malformed", f"{quoted(name)} is given twice. Give it once."
             )
-        found[name] = _read(value, kinds.get(name))
-    if kinds or not found:
-        return found
-    name = next(iter(found))
+        values[name] = _read(value, kinds.get(name))
+    if kinds or not values:
+        return values
+    name = next(iter(values))
     raise ParameterError(
-        "option_unknown", f"{quoted(name)} is not known here; nothing may stand behind the '?'."
+        "option_unknown", f"{quoted(name)} is unknown: this path takes no query string."
     )
 
 
 def _read(value: str, kind: str | None) -> object:
-    if kind == "integer" and _WHOLE.fullmatch(value):
+    if kind == "integer" and _INTEGER.fullmatch(value):
         return int(value)
     return _FLAGS.get(value, value) if kind == "boolean" else value

@@ -1,4 +1,4 @@
-"""A server before a vault: where it listens, who may reach it, and how it begins and ends."""
+"""Servers of a vault or of one survey round: where they listen, how they start and stop."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from sfumato.server.app import application
 from sfumato.server.http_protocol import limited
 from sfumato.server.owner_link import OwnerLink
 from sfumato.server.settings import Limits, Setting
+from sfumato.server.survey_app import survey_site
 from sfumato.server.worker_processes import run_in
 
 if TYPE_CHECKING:
@@ -31,51 +32,52 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from sfumato.methods.local.collection import Collection
     from sfumato.vault.vault import Vault
 
-_RELEASED = 1767225600.0
-"""The first day of 2026, before which no clock can have stood."""
-_WORKERS = 2
-"""So many jobs are done at a time; questions have their own threads."""
-_WIDEST_NETWORK = {4: 16, 6: 48}
-"""How many bits the addresses of proxies share at least: who is among them need not encrypt."""
+_EARLIEST_TIME = 1767225600.0
+"""The first of January 2026: a clock that shows an earlier time is wrong."""
+_JOB_THREADS = 2
+"""The jobs that run at a time; questions have their own threads."""
+_SHORTEST_PREFIX_BITS = {4: 16, 6: 48}
+"""By IP version: the widest network of proxies. Callers in it are trusted to use encryption."""
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True)
 class Listening:
-    """Where a server is to listen, and how it is reached there."""
+    """The address of a server, and how callers reach it."""
 
     host: str = "127.0.0.1"
     port: int = 8321
     allow_hosts: tuple[str, ...] = ()
-    """Names by which it is reached, besides those of this machine."""
+    """Host names of the server, besides those of this machine."""
     behind_proxy: tuple[str, ...] = ()
-    """The addresses of proxies that encrypt and pass requests on."""
+    """The addresses of proxies that encrypt and forward requests."""
     certificate: Path | None = None
     key: Path | None = None
     data: Path | None = None
-    """The folder from which an owner may add data sets by a request."""
+    """The folder from which an owner may add data sets over HTTP."""
 
     @property
     def is_public(self) -> bool:
-        """Whether others than this machine can reach it."""
+        """Whether other machines can reach the server."""
         try:
             return not ip_address(self.host.strip("[]")).is_loopback
         except ValueError:
             return self.host != "localhost"
 
     def setting(self, limits: Limits) -> Setting:
-        """What its application must know; refused where it would be open to eavesdroppers."""
+        """Make the application's settings; refuse an address where tokens travel unencrypted."""
         if (self.certificate is None) != (self.key is None):
             raise ParameterError(
                 "options_conflict",
-                f"A certificate and its key come together: {option('cert')} and {option('key')}.",
+                f"Give both the certificate and its key: {option('cert')} and {option('key')}.",
             )
         if self.key is not None and self.key.exists() and self.key.stat().st_mode & 0o077:
             raise ParameterError(
                 "secret_exposed",
-                f"'{self.key}' is a secret and may be read by others. Run: chmod 600 '{self.key}'.",
+                f"'{self.key}' is a secret, but others may read it. Run: chmod 600 '{self.key}'.",
             )
         if self.data is not None and not self.data.is_dir():
             raise ParameterError(
@@ -86,7 +88,7 @@ class Listening:
         if self.is_public and self.certificate is None and not self.behind_proxy:
             raise ParameterError(
                 "address_unusable",
-                f"{quoted(self.host)} can be reached by others, and tokens would travel to it "
+                f"Other machines can reach {quoted(self.host)}, and tokens would travel to it "
                 f"unencrypted. Add {option('cert', metavar='FILE')} "
                 f"{option('key', metavar='FILE')}, or {option('behind_proxy', metavar='ADDRESS')} "
                 f"of a proxy that encrypts, or leave {option('host')} out.",
@@ -94,12 +96,12 @@ class Listening:
         if self.is_public and not self.allow_hosts:
             raise ParameterError(
                 "parameter_missing",
-                "Say by which name others reach this server: "
+                "Give the host name of this server, such as "
                 f"{option('allow_host', 'data.example.org')}.",
                 parameter="allow_host",
             )
         return Setting(
-            hosts=frozenset(_LOOPBACK).union(one.lower() for one in self.allow_hosts),
+            hosts=frozenset(_LOOPBACK).union(host.lower() for host in self.allow_hosts),
             proxies=tuple(map(_network, self.behind_proxy)),
             is_encrypted=self.certificate is not None or bool(self.behind_proxy),
             limits=limits,
@@ -107,55 +109,64 @@ class Listening:
         )
 
 
-class GateServer(uvicorn.Server):
-    """A server: bound to its place at once, it answers when it is told to.
+class Server(uvicorn.Server):
+    """A server that is bound to its address at once, and answers after `answer` is called.
 
-    `made` makes its application from what that must know of the place. A `listener` that is bound
-    already is shared with others.
+    Parameters
+    ----------
+    make_application
+        Makes the application from the settings of the server.
+    listening
+        The address of the server.
+    limits
+        The limits on requests.
+    listener
+        A socket that is bound already, which several processes share.
     """
 
     def __init__(
         self,
-        made: Callable[[Setting], ASGIApp],
+        make_application: Callable[[Setting], ASGIApp],
         listening: Listening,
         *,
-        limits: Limits = Limits(),  # noqa: B008  it cannot change
+        limits: Limits = Limits(),  # noqa: B008  it is immutable
         listener: socket.socket | None = None,
     ) -> None:
         _check_clock()
-        super().__init__(_configured(made(listening.setting(limits)), listening, limits))
-        self._listener = listener or _bound(listening)
-        self._tell: Callable[[], None] = lambda: None
+        app = make_application(listening.setting(limits))
+        super().__init__(_configuration(app, listening, limits))
+        self._listener = listener or _bind(listening)
+        self._ready: Callable[[], None] = lambda: None
         self.url = _url(listening, self._listener)
 
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Answer until told to end; `ready` is called as soon as it does."""
-        self._tell = ready
-        _allow_connections()
+        """Answer until a signal stops the server; `ready` is called when it accepts requests."""
+        self._ready = ready
+        _raise_file_limit()
         try:
             self.run([self._listener])
         finally:
             self.close()
 
     def close(self) -> None:
-        """Give its place up."""
+        """Release the address."""
         self._listener.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin, and say so."""
+        """Start, and call `ready`."""
         await super().startup(sockets)
-        self._tell()
+        self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """End in order; at a second Ctrl-C without waiting for what is worked on."""
+        """Stop after open requests; at a second Ctrl-C at once."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
 
-class VaultServer(GateServer):
-    """A server before a vault.
+class VaultServer(Server):
+    """The server of a vault.
 
-    Where no owner has a token yet, or an `owner_link` is wished for, it has a link for one.
+    It makes a sign-in link for the owner if `owner_link` asks for one, or if no owner has a token.
     """
 
     def __init__(
@@ -163,19 +174,19 @@ class VaultServer(GateServer):
         vault: Vault,
         listening: Listening,
         *,
-        limits: Limits = Limits(),  # noqa: B008  it cannot change
+        limits: Limits = Limits(),  # noqa: B008  it is immutable
         owner_link: bool = False,
         shared: tuple[socket.socket, OwnerLink | None] | None = None,
     ) -> None:
-        listener, link = shared or (None, _link(vault, wished=owner_link))
-        made = partial(application, vault, link=link)
-        super().__init__(made, listening, limits=limits, listener=listener)
+        listener, link = shared or (None, _make_owner_link(vault, requested=owner_link))
+        make_application = partial(application, vault, link=link)
+        super().__init__(make_application, listening, limits=limits, listener=listener)
         self.owner_link = None if link is None else self.url + link.path
         self._vault, self._ending_seconds = vault, limits.ending_seconds
 
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Answer until told to end, and work on the vault's jobs and feeds meanwhile."""
-        self._vault.jobs.start(_WORKERS)
+        """Answer until a signal stops the server, and run the vault's jobs and feeds meanwhile."""
+        self._vault.jobs.start(_JOB_THREADS)
         self._vault.feed_registry.start()
         try:
             super().answer(ready)
@@ -184,46 +195,69 @@ class VaultServer(GateServer):
             self._vault.jobs.stop(self._ending_seconds)
 
 
+class RoundServer(Server):
+    """The server of one survey round: the page where people answer, and the result so far."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        listening: Listening,
+        reports_per_hour: int = Limits.reports_per_hour,
+    ) -> None:
+        collection.ways  # noqa: B018  raises for a round that nobody can answer
+        round_id = collection.round.id
+        super().__init__(
+            partial(survey_site, {round_id: collection}.get, home=round_id),
+            listening,
+            limits=Limits(reports_per_hour=reports_per_hour),
+        )
+        self.page = f"{self.url}/survey/{round_id}"
+
+
 def answer_in(
     processes: int,
     open_vault: Callable[[], Vault],
     listening: Listening,
     *,
-    limits: Limits = Limits(),  # noqa: B008  it cannot change
+    limits: Limits = Limits(),  # noqa: B008  it is immutable
     owner_link: bool = False,
     ready: Callable[[str, str | None], None],
 ) -> None:
-    """Answer for a vault in so many processes until told to end; each opens it for itself.
+    """Serve a vault with several processes until a signal stops them.
 
-    `ready` is given the address and, where there is one, the link for an owner.
+    Each process opens the vault itself. `ready` is called with the address and the sign-in link of
+    the owner, if there is one.
     """
-    listening.setting(limits)
-    each = limits.among(processes)
+    listening.setting(limits)  # an error here is shown once, not by each process
+    limits_of_one = limits.among(processes)
     with open_vault() as vault:
-        link = _link(vault, wished=owner_link)
-    with _bound(listening) as listener:
+        link = _make_owner_link(vault, requested=owner_link)
+    with _bind(listening) as listener:
         url = _url(listening, listener)
 
-        def serve(tell: Callable[[], None]) -> None:
+        def serve(listens: Callable[[], None]) -> None:
             with open_vault() as vault:
-                VaultServer(vault, listening, limits=each, shared=(listener, link)).answer(tell)
+                server = VaultServer(
+                    vault, listening, limits=limits_of_one, shared=(listener, link)
+                )
+                server.answer(listens)
 
         run_in(processes, serve, partial(ready, url, None if link is None else url + link.path))
 
 
 def give_passwords(vault: Vault, passwords: Mapping[str, str]) -> None:
-    """Let people sign in at the console by these passwords."""
+    """Set the console passwords of principals, by name."""
     from sfumato.console.sign_in import hash_password  # argon2 is slow to import
 
     for name, password in passwords.items():
         vault.logins.change(name, hash_password(password, password))
 
 
-def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
-    """How the server under the application is set up; its own log stays empty."""
-    # Its words may quote a request; what fails is in the vault's own log of failures.
+def _configuration(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.Config:
+    """Configure uvicorn, without logs of its own."""
+    # Its messages may quote a request. The vault's own log has the failures.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    found = uvicorn.Config(
+    configuration = uvicorn.Config(
         app,
         http=limited(limits),
         ws="none",
@@ -237,32 +271,31 @@ def _configured(app: ASGIApp, listening: Listening, limits: Limits) -> uvicorn.C
         ssl_keyfile=listening.key,
     )
     try:
-        found.load()
-    except (OSError, ValueError) as error:  # ssl.SSLError is one of the first
+        configuration.load()
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise ParameterError(
             "certificate_unusable",
             f"Cannot encrypt with {listening.certificate} and {listening.key}: "
-            f"{getattr(error, 'strerror', None) or 'they are no certificate and its key'}.",
+            f"{getattr(error, 'strerror', None) or 'they are not a certificate and its key'}.",
         ) from None
-    return found
+    return configuration
 
 
-def _link(vault: Vault, *, wished: bool) -> OwnerLink | None:
-    """A link for an owner, where one is wished for or no token lets an owner in."""
-    has_owner = any("admin" in one.scopes for one in vault.tokens.list())
-    return OwnerLink() if wished or not has_owner else None
+def _make_owner_link(vault: Vault, *, requested: bool) -> OwnerLink | None:
+    has_owner = any("admin" in token.scopes for token in vault.tokens.list())
+    return OwnerLink() if requested or not has_owner else None
 
 
-def _allow_connections() -> None:
-    """Hold as many connections as the system lets this process: each is an open file."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+def _raise_file_limit() -> None:
+    """Allow as many connections as the system permits: each is an open file."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
 def _check_clock() -> None:
-    """Refuse to begin when the clock cannot be right: tokens would seem to last for ever."""
-    if time.time() < _RELEASED:
+    """Refuse to start if the clock is far behind: tokens would stay valid after they expire."""
+    if time.time() < _EARLIEST_TIME:
         raise ParameterError(
             "clock_wrong",
             "This machine's clock shows a time before this version was made, so nothing would "
@@ -270,7 +303,7 @@ def _check_clock() -> None:
         )
 
 
-def _bound(listening: Listening) -> socket.socket:
+def _bind(listening: Listening) -> socket.socket:
     host, port = listening.host.strip("[]"), listening.port
     if not 0 <= port <= 65535:
         raise ParameterError(
@@ -280,19 +313,19 @@ def _bound(listening: Listening) -> socket.socket:
             given=port,
         )
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        with ExitStack() as undone:
-            listener = undone.enter_context(socket.socket(family, kind, protocol))
+        with ExitStack() as on_error:
+            listener = on_error.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
-            undone.pop_all()
+            listener.bind(address)
+            on_error.pop_all()
     except OSError as error:
         raise ParameterError(
             "address_unusable",
             f"Cannot listen on {host}, port {port}: {error.strerror or error}. Choose another "
-            f"{option('port')}, or 0 for any that is free.",
+            f"{option('port')}, or 0 for any free port.",
         ) from None
     return listener
 
@@ -305,13 +338,13 @@ def _url(listening: Listening, listener: socket.socket) -> str:
 
 def _network(address: str) -> IPv4Network | IPv6Network:
     try:
-        found = ip_network(address)
+        network = ip_network(address)
     except ValueError:
-        found = None
-    if found is None or found.prefixlen < _WIDEST_NETWORK[found.version]:
+        network = None
+    if network is None or network.prefixlen < _SHORTEST_PREFIX_BITS[network.version]:
         raise ParameterError(
             "address_unusable",
             f"{option('behind_proxy')} must be the address of a proxy such as 10.0.0.5, or a "
             f"network no wider than 10.0.0.0/16 or fd00::/48, not {quoted(address)}.",
         )
-    return found
+    return network

@@ -1,4 +1,4 @@
-"""How a server is set up: whom it hears, and how much it takes on at a time."""
+"""The settings of a server: its host names, its proxies and its limits."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server takes on; whoever wants more is told to come back, or hung up on."""
+    """The limits of a server. Requests beyond them are refused, or their connection is closed."""
 
     workers: int = 32
-    """Requests that are worked on at a time; most of them wait for a disk or for the clock."""
+    """The requests that are processed at a time; most of them wait for a disk."""
     waiting: int = 64
-    """Requests that wait for a worker; more are sent away with a time to come back."""
+    """The requests that wait for a worker; further ones are refused with a Retry-After."""
     per_second: float = 500.0
-    """Requests that one token may make a second, in the long run."""
+    """The rate of requests of one token, in the long run."""
     at_once: int = 1000
-    """Requests that one token may make in one go."""
+    """The requests that one token may make in a burst."""
     reports_per_hour: int = 300
-    """Survey reports that one address may send to a round in an hour."""
+    """The survey reports that one address may send to a round in an hour."""
     pipelined: int = 16
-    """Requests of one connection that wait for the replies to those before."""
+    """The requests of one connection that wait for the responses to earlier ones."""
     header_bytes: int = 16 * 1024
+    """The size of the request line and the headers together."""
     header_seconds: float = 10.0
-    """How long the lines before a body may take to arrive."""
+    """The time in which the headers must arrive."""
     body_seconds: float = 20.0
+    """The time in which the body must arrive."""
     taking_seconds: float = 60.0
-    """How long a caller may take no more of a reply."""
+    """The time after which a caller who reads nothing of a response is disconnected."""
     idle_seconds: float = 180.0
-    """How long a connection is held on which nothing is asked."""
+    """The time that a connection without requests is kept open."""
     ending_seconds: float = 30.0
-    """How long a server that is to end waits for what it works on."""
+    """The time that a server waits for open requests before it stops."""
 
     def __post_init__(self) -> None:
         if self.reports_per_hour < 1:
@@ -49,7 +51,7 @@ class Limits:
             )
 
     def among(self, processes: int) -> Limits:
-        """What each of several processes takes on, so that all together take on this."""
+        """Divide the limits among several processes of one server."""
         return replace(
             self,
             workers=-(-self.workers // processes),
@@ -62,14 +64,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Setting:
-    """Under which names a server is reached, by whom, and its limits."""
+    """The settings that the application of a server needs."""
 
     hosts: frozenset[str]
-    """The names that a request may give in its Host, without the port."""
+    """The host names of the server, without the port. Others are refused (DNS rebinding)."""
     proxies: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Where connections may come from, if only proxies that encrypt may make them."""
+    """The encrypting proxies; if there are any, all connections must come from them."""
     is_encrypted: bool = False
-    """Whether callers reach it by TLS, here or at a proxy."""
+    """Whether callers use TLS, to this server or to a proxy."""
     limits: Limits = Limits()
     data: Path | None = None
-    """The folder from which an owner may add data sets by a request, if any."""
+    """The folder from which an owner may add data sets over HTTP, if any."""

@@ -1,13 +1,12 @@
-"""The pages and the endpoint of surveys, as an application that stands alone or beside the gate's.
+"""The pages and the HTTP API of survey rounds.
 
-`survey serve` runs it for one round; a gate mounts it for the rounds of its vault. What a report
-says is checked in one place, `Collection.receive`; here are only its envelope and its pages.
-Decision `surveys`.
+`survey serve` runs them for one round; the server of a vault adds the pages for all its rounds.
+Here only the envelope of a report is checked; `Collection.receive` checks what is in it. Decision
+`surveys`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -33,80 +32,101 @@ from sfumato.methods.local.survey_page import (
 )
 from sfumato.report.palette import sheet
 from sfumato.server import problem_json
-from sfumato.server.authorization import check_caller
-from sfumato.server.path_routes import path_route
-from sfumato.server.peers import peer_of
+from sfumato.server.authorization import peer_of
+from sfumato.server.endpoints import path_route, problem_response
 from sfumato.server.problem_json import RequestError
 from sfumato.server.rate_limit import ReportPaces, Workers
-from sfumato.server.request_body import read_json
-from sfumato.server.security_headers import secured
+from sfumato.server.request_body import read_bytes, read_json
 from sfumato.text import dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from starlette.requests import Request
     from starlette.routing import Route as PathRoute
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
     from sfumato.methods.local.collection import Collection
+    from sfumato.server.endpoints import Endpoint
     from sfumato.server.settings import Setting
 
-    Endpoint = Callable[[Request], Awaitable[Response]]
-
 MOST_ITEMS = 1000
-"""Reports, or tickets, in one request."""
+"""The most reports, or tickets, of one request."""
 _FORM_BYTES = 2048
+"""The largest plain form: it has a ticket and a number."""
 _HTML = "text/html; charset=utf-8"
 _TOO_OFTEN = "from an address that has sent too many reports within an hour"
+_MECHANISM_TITLES = {
+    "warner": "randomized response (Warner)",
+    "k-ary": "randomized response (k-ary)",
+}
 
 
 def survey_site(
     find: Callable[[str], Collection | None], setting: Setting, *, home: str
 ) -> ASGIApp:
-    """The application for the rounds that `find` knows by id; / leads to that of `home`."""
+    """Make the application of a server of surveys.
+
+    Parameters
+    ----------
+    find
+        Finds a round by its id.
+    setting
+        The settings of the server.
+    home
+        The id of the round that the address / leads to.
+    """
     paces = ReportPaces(setting.limits)
-    site = _Site(find, setting, paces)
-    endpoints: list[tuple[str, str, Endpoint]] = [
-        ("/v1/reports/{round}", "POST", site.reports),
-        ("/v1/reports/{round}", "GET", site.estimate),
-        ("/v1/reports/{round}/tickets", "POST", site.tickets),
-        ("/", "GET", _leading(f"/survey/{home}")),
+    site = _SurveySite(find, setting, paces)
+    routes = [
+        *survey_pages(find, setting, paces),
+        site.route("/v1/reports/{round}", GET=site.estimate, POST=site.receive_reports),
+        site.route("/v1/reports/{round}/tickets", POST=site.issue_tickets),
+        site.route("/", GET=_redirect_to(f"/survey/{home}")),
     ]
-    routes = [*survey_pages(find, setting, paces), *site.routes(endpoints)]
-    return Router(routes, redirect_slashes=False, default=site.nothing)
+    return Router(routes, redirect_slashes=False, default=site.route("/unknown").app)
 
 
 def survey_pages(
     find: Callable[[str], Collection | None], setting: Setting, paces: ReportPaces
 ) -> list[PathRoute]:
-    """The pages of the rounds that `find` knows by id; `paces` counts reports by address."""
-    site = _Site(find, setting, paces)
-    return site.routes(
-        [
-            ("/survey/{round}", "GET", site.page),
-            ("/survey/{round}/results", "GET", site.results),
-            ("/survey/{round}/by-hand", "POST", site.by_hand),
-            ("/survey/{round}/round.toml", "GET", site.signed),
-            ("/survey/{round}/{file}", "GET", site.file),
-        ]
-    )
+    """Make the routes of the pages for people; `paces` counts reports by address."""
+    site = _SurveySite(find, setting, paces)
+    return [
+        site.route("/survey/{round}", GET=site.show_form),
+        site.route("/survey/{round}/results", GET=site.show_results),
+        site.route("/survey/{round}/by-hand", POST=site.receive_form),
+        site.route("/survey/{round}/round.toml", GET=site.send_round),
+        site.route("/survey/{round}/{file}", GET=site.send_file),
+    ]
 
 
 def deliver(
-    collection: Collection, told: Mapping[str, Any], count_reports: Callable[[int], None]
+    collection: Collection, body: Mapping[str, Any], count_reports: Callable[[int], None]
 ) -> tuple[int, dict[str, Any]]:
-    """Take the reports of a request: the status, and what to say, which quotes none of it.
+    """Store the reports of a request.
 
-    `count_reports` is called with their number before anything is looked up or written, and
-    refuses where their sender has sent too many.
+    Parameters
+    ----------
+    collection
+        The round.
+    body
+        The body of the request.
+    count_reports
+        Called with the number of reports before any is read or written; raises if their sender has
+        sent too many.
+
+    Returns
+    -------
+    tuple of int and dict
+        The HTTP status, and the response, which quotes nothing of the body.
     """
-    items = told.get("reports")
-    # A request that is refused as a whole counts as one, so that it is told what is wrong with it.
-    is_taken = isinstance(items, list) and 1 <= len(items) <= MOST_ITEMS
-    count_reports(len(items) if is_taken and items else 1)
-    if set(told) != {"reports"} or not isinstance(items, list) or not items:
+    items = body.get("reports")
+    # A request that is refused as a whole counts as one report, so its sender sees the reason.
+    is_batch = isinstance(items, list) and 1 <= len(items) <= MOST_ITEMS
+    count_reports(len(items) if is_batch and items else 1)
+    if set(body) != {"reports"} or not isinstance(items, list) or not items:
         collection.reject("malformed")
         raise RequestError(
             422,
@@ -118,104 +138,65 @@ def deliver(
         raise RequestError(
             422,
             "request_too_large",
-            f"At most {MOST_ITEMS:,} reports come in one request, not {len(items):,}. Send them in "
-            "several, or as a batch file to 'sfumato collect'.",
+            f"At most {MOST_ITEMS:,} reports are allowed in one request, not {len(items):,}. Send "
+            "several requests, or a batch file to 'sfumato collect'.",
         )
     delivery = collection.receive(items)
     if not delivery.rejected:
         return 200, delivery.to_json()
-    refused = RequestError(
+    rejected = RequestError(
         422,
         "reports_rejected",
         f"{len(delivery.rejected):,} of {len(items):,} reports were rejected, each for the reason "
-        "told beside its place; the others were kept.",
+        "beside its position; the others were stored.",
     )
-    return 422, {**problem_json.told(refused), **delivery.to_json()}
+    return 422, {**problem_json.problem_of(rejected), **delivery.to_json()}
 
 
 def public_estimate(collection: Collection) -> dict[str, Any]:
-    """What anybody is told of a round so far, and how often that is renewed."""
+    """The estimate of a round so far, which everybody may see, and how often it is renewed."""
     return {**collection.published().to_json(), "renewed_every": RENEWED_EVERY}
 
 
-class _Site:
-    """The endpoints over the rounds that can be found."""
+class _SurveySite:
+    """The endpoints of the rounds that `find` knows by their ids."""
 
     def __init__(
         self, find: Callable[[str], Collection | None], setting: Setting, paces: ReportPaces
     ) -> None:
-        self._find, self._setting, self._crowd = find, setting, Workers(setting.limits)
-        self._paces = paces
+        self._find, self._setting, self._paces = find, setting, paces
+        self._workers = Workers(setting.limits)
 
-    def routes(self, endpoints: list[tuple[str, str, Endpoint]]) -> list[PathRoute]:
-        """Endpoints by path and method."""
-        by_path: dict[str, dict[str, Endpoint]] = {}
-        for path, method, endpoint in endpoints:
-            by_path.setdefault(path, {})[method] = endpoint
-        return [path_route(path, self._guarded(ways)) for path, ways in by_path.items()]
+    def route(self, path: str, **by_method: Endpoint) -> PathRoute:
+        """Make the route of a path; HEAD is answered like GET, and the server drops the body."""
+        if "GET" in by_method:
+            by_method["HEAD"] = by_method["GET"]
+        return path_route(path, by_method, self._setting, _refuse)
 
-    def _guarded(self, ways: Mapping[str, Endpoint]) -> Endpoint:
-        """Endpoints for who comes by a known name; their refusals are told in one form."""
-
-        async def guarded(request: Request) -> Response:
-            try:
-                check_caller(request.scope, self._setting)
-                method = "GET" if request.method == "HEAD" else request.method
-                if method not in ways:
-                    raise _method_unknown(ways)
-                response = await ways[method](request)
-            except SfumatoError as error:
-                response = _refused(error)
-            except Exception:  # noqa: BLE001  whatever it was, its text may quote a report
-                response = _refused(problem_json.failed_inside())
-            return secured(response, self._setting)
-
-        return guarded
-
-    async def nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer for a path that is none."""
-        if scope["type"] == "http":
-            response = secured(_refused(problem_json.not_found()), self._setting)
-            await response(scope, receive, send)
-
-    async def _round(self, request: Request) -> Collection:
-        name = request.path_params["round"]
-        found = await self._crowd.look(lambda: self._find(name))
-        if found is None:
-            raise problem_json.not_found()
-        return found
-
-    def _count(self, request: Request, collection: Collection, count: int = 1) -> None:
-        """Count reports by the address that sends them; refused where it sends too many."""
-        self._paces.check(peer_of(request.scope, self._setting), collection.round.id, count)
-
-    def _shown(self, collection: Collection) -> ShownRound:
-        return _shown(collection, self._paces.per_hour)
-
-    async def page(self, request: Request) -> Response:
-        """Where people answer."""
+    async def show_form(self, request: Request) -> Response:
+        """Show the page where people answer."""
         collection = await self._round(request)
-        made = await self._crowd.work(lambda: _page(collection, self._shown(collection)))
-        return Response(made, media_type=_HTML)
+        page = await self._workers.work(lambda: self._form_page(collection))
+        return Response(page, media_type=_HTML)
 
-    async def results(self, request: Request) -> Response:
-        """The estimate as a page."""
+    async def show_results(self, request: Request) -> Response:
+        """Show the estimate."""
         collection = await self._round(request)
-        made = await self._crowd.work(lambda: _results(collection, self._shown(collection)))
-        return Response(made, media_type=_HTML)
+        page = await self._workers.work(lambda: self._results_page(collection))
+        return Response(page, media_type=_HTML)
 
     async def estimate(self, request: Request) -> Response:
-        """The estimate for programs."""
+        """Send the estimate as JSON."""
         collection = await self._round(request)
-        return _json(await self._crowd.work(lambda: public_estimate(collection)))
+        return _json(await self._workers.work(lambda: public_estimate(collection)))
 
-    async def signed(self, request: Request) -> Response:
-        """The round itself, with its signature."""
+    async def send_round(self, request: Request) -> Response:
+        """Send the round with its signature."""
         collection = await self._round(request)
         return Response(collection.round.toml(), media_type="application/toml")
 
-    async def file(self, request: Request) -> Response:
-        """The style sheet and the scripts."""
+    async def send_file(self, request: Request) -> Response:
+        """Send the style sheet or a script."""
         await self._round(request)
         name = request.path_params["file"]
         if name == "survey.css":
@@ -224,149 +205,135 @@ class _Site:
             return Response(sheet(name), media_type="text/javascript; charset=utf-8")
         raise problem_json.not_found()
 
-    async def reports(self, request: Request) -> Response:
-        """Take reports."""
+    async def receive_reports(self, request: Request) -> Response:
+        """Store reports that were sent as JSON."""
         collection = await self._round(request)
         try:
-            told = await read_json(request, seconds=self._setting.limits.body_seconds)
+            body = await read_json(request, seconds=self._setting.limits.body_seconds)
         except SfumatoError:
-            self._count(request, collection)  # else each would cost the disk a write
-            await self._crowd.work(lambda: collection.reject("malformed"))
+            # Counted first: every rejection is written to the disk.
+            self._count(request, collection)
+            await self._workers.work(lambda: collection.reject("malformed"))
             raise
         count_reports = partial(self._count, request, collection)
-        status, body = await self._crowd.work(lambda: deliver(collection, told, count_reports))
-        return _json(body, status)
+        status, delivery = await self._workers.work(
+            lambda: deliver(collection, body, count_reports)
+        )
+        return _json(delivery, status)
 
-    async def tickets(self, request: Request) -> Response:
-        """Hand out tickets to a program."""
+    async def issue_tickets(self, request: Request) -> Response:
+        """Issue tickets to a program."""
         collection = await self._round(request)
-        told = await read_json(request, seconds=self._setting.limits.body_seconds)
-        count = told.get("count", 1)
-        if set(told) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
+        body = await read_json(request, seconds=self._setting.limits.body_seconds)
+        count = body.get("count", 1)
+        if set(body) - {"count"} or type(count) is not int or not 1 <= count <= MOST_ITEMS:
             raise RequestError(
                 422,
                 "parameter_out_of_range",
                 f'Ask for 1 to {MOST_ITEMS:,} tickets, as {{"count": 1}}.',
             )
-        return _json({"tickets": await self._crowd.work(lambda: collection.tickets(count))})
+        return _json({"tickets": await self._workers.work(lambda: collection.tickets(count))})
 
-    async def by_hand(self, request: Request) -> Response:
-        """Take what a person's coins or dice said, from the plain form."""
+    async def receive_form(self, request: Request) -> Response:
+        """Store a report that was randomized with coins or dice and sent by the plain form."""
         collection = await self._round(request)
-        item = await _form(request, self._setting.limits.body_seconds)
-        shown = await self._crowd.work(lambda: self._shown(collection))
+        item = await _read_form(request, self._setting.limits.body_seconds)
+        shown = await self._workers.work(lambda: self._shown(collection))
         try:
             self._count(request, collection)
         except RequestError as error:
             return Response(thanks_page(shown, _TOO_OFTEN), error.status, error.headers, _HTML)
-        delivery = await self._crowd.work(lambda: collection.receive([item]))
-        refused = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
-        page = thanks_page(shown, refused)
-        return Response(page, 422 if refused else 200, media_type=_HTML)
+        delivery = await self._workers.work(lambda: collection.receive([item]))
+        reason = REASONS[delivery.rejected[0][1]] if delivery.rejected else None
+        return Response(thanks_page(shown, reason), 422 if reason else 200, media_type=_HTML)
 
+    async def _round(self, request: Request) -> Collection:
+        round_id = request.path_params["round"]
+        collection = await self._workers.look(lambda: self._find(round_id))
+        if collection is None:
+            raise problem_json.not_found()
+        return collection
 
-def _page(collection: Collection, shown: ShownRound) -> str:
-    asked = collection.round
-    device, (ticket, hand_ticket) = asked.by_hand, collection.tickets(2)
-    mechanism = collection.mechanisms[DEVICE]
-    told = {
-        "id": asked.id,
-        "choices": list(asked.choices),
-        "reports": f"/v1/reports/{asked.id}",
-        "ticket": ticket,
-        **script_facts(mechanism),
-    }
-    if device is None:
-        return survey_page(shown, told, None)
-    then, epsilon = second_throw(len(asked.choices)), str(asked.by_hand_epsilon)
-    hand = ThrownByHand(device.throw, device.honest, then, epsilon, hand_ticket)
-    return survey_page(shown, told, hand)
+    def _count(self, request: Request, collection: Collection, count: int = 1) -> None:
+        """Count reports for their address, which is refused if it sends too many."""
+        self._paces.check(peer_of(request.scope, self._setting), collection.round.id, count)
 
+    def _form_page(self, collection: Collection) -> str:
+        survey_round, shown = collection.round, self._shown(collection)
+        ticket, hand_ticket = collection.tickets(2)
+        data = {
+            "id": survey_round.id,
+            "choices": list(survey_round.choices),
+            "reports": f"/v1/reports/{survey_round.id}",
+            "ticket": ticket,
+            **script_facts(collection.mechanisms[DEVICE]),
+        }
+        device = survey_round.by_hand
+        if device is None:
+            return survey_page(shown, data, None)
+        second = second_throw(len(survey_round.choices))
+        epsilon = str(survey_round.by_hand_epsilon)
+        hand = ThrownByHand(device.throw, device.honest, second, epsilon, hand_ticket)
+        return survey_page(shown, data, hand)
 
-def _results(collection: Collection, shown: ShownRound) -> str:
-    found = collection.published()
-    rejected = {REASONS[reason]: items for reason, items in found.rejected.items()}
-    result = ShownResult(found.bars(), found.n, rejected, found.closed)
-    return results_page(shown, result, renewed_every=RENEWED_EVERY)
+    def _results_page(self, collection: Collection) -> str:
+        estimate = collection.published()
+        rejected = {REASONS[reason]: count for reason, count in estimate.rejected.items()}
+        result = ShownResult(estimate.bars(), estimate.n, rejected, estimate.closed)
+        return results_page(self._shown(collection), result, renewed_every=RENEWED_EVERY)
 
-
-def _shown(collection: Collection, reports_per_hour: int) -> ShownRound:
-    asked = collection.round
-    return ShownRound(
-        base=f"/survey/{asked.id}",
-        id=asked.id,
-        question=asked.question,
-        choices=asked.choices,
-        mechanism=_NAMES[collection.mechanisms[DEVICE].name],
-        epsilon=str(asked.epsilon),
-        state=collection.state,
-        opens=_moment(asked.opens),
-        closes=_moment(asked.closes),
-        truth_chance=chance_of_truth(collection.mechanisms[DEVICE]),
-        reports_per_hour=reports_per_hour,
-    )
-
-
-_NAMES = {"warner": "randomized response (Warner)", "k-ary": "randomized response (k-ary)"}
-
-
-def _moment(when: datetime) -> str:
-    return f"{when.day} {when:%B %Y, %H:%M} UTC"
-
-
-async def _form(request: Request, seconds: float) -> dict[str, object]:
-    """An item out of the plain form; what is none of it is rejected where all items are."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise RequestError(
-            415, "request_malformed", "Send the form of the page, as a browser does."
+    def _shown(self, collection: Collection) -> ShownRound:
+        survey_round, mechanism = collection.round, collection.mechanisms[DEVICE]
+        return ShownRound(
+            base=f"/survey/{survey_round.id}",
+            id=survey_round.id,
+            question=survey_round.question,
+            choices=survey_round.choices,
+            mechanism=_MECHANISM_TITLES[mechanism.name],
+            epsilon=str(survey_round.epsilon),
+            state=collection.state,
+            opens=_minute(survey_round.opens),
+            closes=_minute(survey_round.closes),
+            truth_chance=chance_of_truth(mechanism),
+            reports_per_hour=self._paces.per_hour,
         )
-    raw = b""
-    try:
-        async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                raw += part
-                if len(raw) > _FORM_BYTES:
-                    raise RequestError(
-                        413, "request_too_large", f"A form has {_FORM_BYTES:,} bytes at most."
-                    )
-    except TimeoutError:
+
+
+def _minute(time: datetime) -> str:
+    return f"{time.day} {time:%B %Y, %H:%M} UTC"
+
+
+async def _read_form(request: Request, seconds: float) -> dict[str, object]:
+    """Read the plain form as an item like those of JSON; `receive` rejects a malformed one."""
+    body = await read_bytes(request, "application/x-www-form-urlencoded", seconds=seconds)
+    if len(body) > _FORM_BYTES:
         raise RequestError(
-            408, "request_slow", "The form did not arrive in time. Send it again."
-        ) from None
+            413, "request_too_large", f"The form may have {_FORM_BYTES:,} bytes at most."
+        )
     try:
-        pairs = parse_qsl(raw.decode("ascii", errors="replace"), max_num_fields=2)
+        pairs = parse_qsl(body.decode("ascii", errors="replace"), max_num_fields=2)
     except ValueError:
         pairs = []
     fields = dict(pairs)
-    number = fields.get("number", "") if len(fields) == len(pairs) else ""  # each field once
-    report = int(number) - 1 if number.isascii() and number.isdigit() and len(number) < 9 else None
+    has_repeated_field = len(fields) < len(pairs)
+    number = "" if has_repeated_field else fields.get("number", "")
+    is_number = number.isascii() and number.isdigit() and len(number) < 9
+    report = int(number) - 1 if is_number else None
     return {"ticket": fields.get("ticket"), "report": report, "way": HAND}
 
 
-def _method_unknown(ways: Mapping[str, Endpoint]) -> RequestError:
-    allowed = ", ".join(sorted(ways))
-    headers = {"Allow": allowed}
-    return RequestError(405, "choice_unknown", f"This path takes {allowed}.", headers=headers)
+def _refuse(request: Request, error: SfumatoError) -> Response:
+    # An internal error is most likely a full disk, which may be better in a while.
+    return problem_response(request, error, 503 if isinstance(error, InternalError) else None)
 
 
-def _refused(error: SfumatoError) -> Response:
-    told = problem_json.told(error)
-    if isinstance(error, InternalError):  # the disk, most likely: it may be better in a while
-        told |= {"status": 503, "title": "Service Unavailable"}
-    unread = told["status"] in {404, 408, 411, 413, 415, 421}
-    headers = {**getattr(error, "headers", {}), **({"Connection": "close"} if unread else {})}
-    body = dumps(told, ensure_ascii=False)
-    return Response(body, told["status"], headers, media_type=problem_json.MEDIA)
-
-
-def _json(body: object, status: int = 200) -> Response:
+def _json(data: object, status: int = 200) -> Response:
     media = "application/json" if status == 200 else problem_json.MEDIA
-    return Response(dumps(body, ensure_ascii=False), status, media_type=media)
+    return Response(dumps(data, ensure_ascii=False), status, media_type=media)
 
 
-def _leading(path: str) -> Endpoint:
-    async def leading(_request: Request) -> Response:
+def _redirect_to(path: str) -> Endpoint:
+    async def redirect(_request: Request) -> Response:
         return RedirectResponse(path, 303)
 
-    return leading
+    return redirect

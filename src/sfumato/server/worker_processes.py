@@ -1,8 +1,8 @@
-"""One server as several processes that share its socket: Python computes on one core at a time.
+"""Serve with several processes that share one socket, because Python uses one core per process.
 
-Each opens the vault for itself, after it was forked; what they must agree on lies in the ledger. A
-process that dies is replaced, so that others go on being answered; when the one that began them is
-gone, however it went, they end in order. Decision `server-limits`.
+Each process opens the vault after it was forked; shared state is in the ledger. A process that dies
+is replaced. When the parent ends, even by SIGKILL, its children finish their work and end too.
+Decision `server-limits`.
 """
 
 from __future__ import annotations
@@ -21,132 +21,149 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _SHORT_LIFE_SECONDS = 1.0
+"""A process that dies sooner probably cannot start at all."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run_in(
     processes: int, serve: Callable[[Callable[[], None]], None], ready: Callable[[], None]
 ) -> None:
-    """Serve in so many processes until told to end; `ready` is called once all of them listen.
+    """Serve with several processes until a signal ends them.
 
-    `serve` is given what to call when it listens. In the processes that are forked this returns
-    when their service is over.
+    Parameters
+    ----------
+    processes
+        The number of processes.
+    serve
+        Serves in one process until it is stopped. It calls its argument when it listens.
+    ready
+        Called once, in the parent, when all processes listen.
+
+    Raises
+    ------
+    InternalError
+        If the processes end as soon as they have started.
     """
-    family = _Family(serve)
-    before = {one: signal.getsignal(one) for one in _SIGNALS}
-    for one in _SIGNALS:
-        signal.signal(one, family.end)
+    pool = _ProcessPool(serve)
+    handlers = {number: signal.signal(number, pool.end) for number in _SIGNALS}
     try:
-        if any(family.begin_one() for _ in range(processes)):
-            return
-        family.watch(processes, ready)
+        if any(pool.fork() for _ in range(processes)):
+            return  # this is a child, and it has ended its service
+        pool.watch(processes, ready)
     finally:
-        if family.is_parent:
-            family.end()
-            family.wait()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+        if pool.is_parent:
+            pool.end()
+            pool.wait()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
-class _Family:
-    """The processes of a server."""
+class _ProcessPool:
+    """The processes of one server."""
 
     def __init__(self, serve: Callable[[Callable[[], None]], None]) -> None:
         self._serve = serve
-        self._listening, self._tell = os.pipe()
-        # Nothing is ever written to it: it ends when the last who could write, the parent, does.
-        self._orphaned, self._alive = os.pipe()
-        self._begun: dict[int, float] = {}
-        self._ending = False
+        # A child writes one byte when it listens.
+        self._ready_reader, self._ready_writer = os.pipe()
+        # Nothing is written here. Only the parent keeps the write end, so a child that waits to
+        # read sees the end of the pipe when the parent dies, however it dies.
+        self._parent_reader, self._parent_writer = os.pipe()
+        self._started: dict[int, float] = {}
+        self._is_ending = False
         self._parent = os.getpid()
 
     @property
     def is_parent(self) -> bool:
-        """Whether this is the process that began all others."""
+        """Whether this is the process that forked all others."""
         return os.getpid() == self._parent
 
-    def is_ending(self) -> bool:
-        """Whether a signal has told all to end."""
-        return self._ending
-
-    def begin_one(self) -> bool:
-        """Fork a process and serve in it; true in that process, when its service is over."""
-        if self.is_ending():
+    def fork(self) -> bool:
+        """Fork a process and serve in it; return true in the child, after its service."""
+        if self._is_ending:
             return False
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until each is told what they mean
+        # A signal between the fork and the child's own handlers would end the parent's pool.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         child = os.fork()
         if child:
-            self._begun[child] = time.monotonic()
+            self._started[child] = time.monotonic()
         else:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if child:
             return False
-        os.close(self._alive)
-        threading.Thread(target=_end_with, args=(self._orphaned,), daemon=True).start()
-        self._serve(lambda: _say(self._tell))
+        os.close(self._parent_writer)
+        threading.Thread(target=_end_with_parent, args=(self._parent_reader,), daemon=True).start()
+        self._serve(lambda: _write_byte(self._ready_writer))
         return True
 
     def watch(self, processes: int, ready: Callable[[], None]) -> None:
-        """Replace what dies, until told to end.
+        """Replace processes that die, until a signal ends the pool.
 
-        Before all have listened a death ends all; so do short lives, more than there are processes
-        and none but those: one that somebody kills may have been young.
+        The pool ends with an error if a process dies before all have listened, or if more processes
+        than there are die young in a row. A single young one may have been killed by somebody.
         """
-        told = short = 0
-        while not self.is_ending():
-            if select.select([self._listening], [], [], _LOOK_SECONDS)[0]:
-                told += len(os.read(self._listening, processes))
-                if told == processes:
+        listening = short_lives = 0
+        while not self._ends():
+            if select.select([self._ready_reader], [], [], _POLL_SECONDS)[0]:
+                listening += len(os.read(self._ready_reader, processes))
+                if listening == processes:
                     ready()
-            for lived in self._buried():
-                if self.is_ending():
+            for lifetime in self._reap():
+                if self._ends():
                     return
-                short = short + 1 if lived < _SHORT_LIFE_SECONDS else 0
-                if told < processes or short > processes:
+                short_lives = short_lives + 1 if lifetime < _SHORT_LIFE_SECONDS else 0
+                if listening < processes or short_lives > processes:
                     raise InternalError(
                         "process_ended",
-                        "Processes of the server end as soon as they have begun, so all were. "
-                        f"Start it with {option('processes', 1)} to see why.",
+                        "The processes of the server ended as soon as they had started. Start it "
+                        f"with {option('processes', 1)} to see why.",
                     )
-                if self.begin_one():
+                if self.fork():
                     return
 
     def end(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        """Tell all processes to end when their work is done."""
-        self._ending = True
-        for child in list(self._begun):
+        """Tell all processes to end when their open requests are answered."""
+        self._is_ending = True
+        for child in list(self._started):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
 
     def wait(self) -> None:
-        """Wait until all have ended."""
-        while self._begun:
-            list(self._buried())
-            time.sleep(_LOOK_SECONDS if self._begun else 0)
-        for one in (self._listening, self._tell, self._orphaned, self._alive):
-            os.close(one)
+        """Wait until all processes have ended."""
+        while self._started:
+            self._reap()
+            time.sleep(_POLL_SECONDS if self._started else 0)
+        for descriptor in (
+            self._ready_reader,
+            self._ready_writer,
+            self._parent_reader,
+            self._parent_writer,
+        ):
+            os.close(descriptor)
 
-    def _buried(self) -> list[float]:
-        """How long each of those lived that have died, which are forgotten."""
-        found = []
-        for child, begun in list(self._begun.items()):
+    def _ends(self) -> bool:
+        # A method, because type checkers do not know that a signal handler changes the field.
+        return self._is_ending
+
+    def _reap(self) -> list[float]:
+        """Forget the processes that have died, and return how many seconds each lived."""
+        lifetimes = []
+        for child, started in list(self._started.items()):
             if os.waitpid(child, os.WNOHANG)[0]:
-                del self._begun[child]
-                found.append(time.monotonic() - begun)
-        return found
+                del self._started[child]
+                lifetimes.append(time.monotonic() - started)
+        return lifetimes
 
 
-def _say(tell: int) -> None:
-    """Say that a process listens; once all have, nobody need hear it."""
-    with suppress(BrokenPipeError):
-        os.write(tell, b".")
+def _write_byte(descriptor: int) -> None:
+    with suppress(BrokenPipeError):  # the parent has ended
+        os.write(descriptor, b".")
 
 
-def _end_with(orphaned: int) -> None:
-    """Wait until the parent is gone, and tell this process to end as the parent would have."""
-    os.read(orphaned, 1)
+def _end_with_parent(reader: int) -> None:
+    """Wait until the parent has died, and end this process as the parent would have."""
+    os.read(reader, 1)
     os.kill(os.getpid(), signal.SIGTERM)

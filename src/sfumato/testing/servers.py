@@ -18,7 +18,7 @@ from sfumato.text import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sfumato.server.serve import GateServer
+    from sfumato.server.serve import Server
     from sfumato.vault.vault import Vault
 
 
@@ -88,7 +88,7 @@ def served(
 
 
 @contextmanager
-def running(server: GateServer) -> Iterator[None]:
+def running(server: Server) -> Iterator[None]:
     """Run a server in a thread of this process."""
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()

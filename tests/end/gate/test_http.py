@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.end.gate.people_served import COUNT, Served, people_served
 
-from sfumato.server.security_headers import ALWAYS
+from sfumato.server.endpoints import SECURITY_HEADERS
 from sfumato.testing.servers import Client
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def test_every_reply_tells_a_browser_to_keep_out(gate: Served) -> None:
         gate.nobody.ask("GET", "/v1/health", headers={"Host": "evil.example"}),
     ]
     for reply in replies:
-        for name, value in ALWAYS.items():
+        for name, value in SECURITY_HEADERS.items():
             assert reply.headers[name.lower()] == value
         assert "access-control-allow-origin" not in reply.headers
         assert "server" not in reply.headers

@@ -15,9 +15,8 @@ from sfumato.errors import SourceError
 from sfumato.methods.local.collection import Collection
 from sfumato.methods.local.rounds import key_file, new_round
 from sfumato.methods.local.survey import Survey
-from sfumato.server.serve import Listening
+from sfumato.server.serve import Listening, RoundServer
 from sfumato.server.settings import Limits
-from sfumato.server.survey_server import RoundServer
 from sfumato.testing.servers import Client, running
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from tests.end.gate.people_served import COUNT
 from tests.end.gate.test_heavy_questions import crowded
 
-from sfumato.server import sending
+from sfumato.server import responses
 from sfumato.server.settings import Limits
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
@@ -72,7 +72,7 @@ def test_who_does_not_read_is_given_no_more_and_hinders_nobody(tmp_path: Path) -
 
 
 def test_who_trickles_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "_SLOWEST_BYTES_PER_SECOND", 1 << 30)
+    monkeypatch.setattr(responses, "_SLOWEST_BYTES_PER_SECOND", 1 << 30)
     folder, token = crowded(tmp_path, 200)
     with (
         open_vault(folder) as vault,

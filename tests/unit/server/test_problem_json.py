@@ -14,8 +14,8 @@ from sfumato.server.problem_json import (
     UnreadyError,
     failed_inside,
     headers_of,
+    problem_of,
     status_of,
-    told,
 )
 
 STATUSES = {
@@ -40,7 +40,7 @@ STATUSES = {
 @pytest.mark.parametrize("error", STATUSES, ids=lambda one: one.code)
 def test_a_refusal_has_the_status_of_its_kind(error: errors.SfumatoError) -> None:
     assert status_of(error) == STATUSES[error]
-    assert told(error)["status"] == STATUSES[error]
+    assert problem_of(error)["status"] == STATUSES[error]
 
 
 @pytest.mark.parametrize("error", [one for one in STATUSES if STATUSES[one] == 503], ids=str)
@@ -48,11 +48,11 @@ def test_what_cannot_be_done_now_says_when_and_whether_it_was_charged(
     error: errors.SfumatoError,
 ) -> None:
     assert ("Retry-After" in headers_of(error)) == (error.code != "answer_failed")
-    free, charging = told(error)["detail"], told(error, charging=True)["detail"]
+    free, charging = problem_of(error)["detail"], problem_of(error, charging=True)["detail"]
     assert free == f"{error.message} Nothing was charged."
     assert ("same Idempotency-Key" in charging) == isinstance(error, errors.LedgerError)
     said = type(error)(error.code, "The charge stays spent.")
-    assert told(said, charging=True)["detail"] == said.message
+    assert problem_of(said, charging=True)["detail"] == said.message
 
 
 def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
@@ -61,7 +61,7 @@ def test_neither_details_nor_passwords_nor_flags_are_told() -> None:
         f"See postgresql://u:secret@h/d, ask with {errors.option('epsilon')}.",
         detail="bob has flu",
     )
-    words = str(told(error))
+    words = str(problem_of(error))
     assert "flu" not in words
     assert "secret" not in words
     assert '"epsilon"' in words
@@ -80,7 +80,7 @@ def test_no_field_of_a_problem_shows_a_password_or_a_place(tmp_path: Path) -> No
         given="'postgresql://u:secret@h/db'",
         hint=f"Look at '{tmp_path}/x.csv'.",
     )
-    shown = json.dumps(told(error))
+    shown = json.dumps(problem_of(error))
     assert "secret" not in shown
     assert str(tmp_path) not in shown
     assert "x.csv" in shown

@@ -117,7 +117,7 @@ def purposes_of(visit: Visit, names: Iterable[str]) -> list[str]:
 
 def refusal_of(error: SfumatoError, *, charging: bool = False) -> str:
     """The message of an error, with the warning that a charge may stand if that is possible."""
-    return str(problem_json.told(error, charging=charging)["detail"])
+    return str(problem_json.problem_of(error, charging=charging)["detail"])
 
 
 def _question(visit: Visit) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sfumato.server.peers import UNKNOWN_PEER, peer_of
+from sfumato.server.authorization import UNKNOWN_PEER, peer_of
 from sfumato.server.settings import Setting
 
 if TYPE_CHECKING:
