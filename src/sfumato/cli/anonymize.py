@@ -232,7 +232,7 @@ def anonymize(
             tables[0].engine.check(output.target, overwrite=overwrite)
         gate.check(tables[0])
         options |= {"by": by, "advice": not no_advice}
-        anonymized = gate.tried(_search(tables, request, columns, algorithm, options))
+        anonymized = gate.attack(_search(tables, request, columns, algorithm, options))
         with progress("Writing the release"):
             release = anonymized.write(output, **pages, overwrite=overwrite)
     _report_result(anonymized, release, output, pages, as_json=as_json)

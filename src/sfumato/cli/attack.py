@@ -16,22 +16,19 @@ from sfumato.cli.options import (
     SchemaFile,
     argument,
     check_page,
+    form,
     option,
+    topic,
     write_owners_page,
 )
 from sfumato.cli.process import as_flag, values_named
 from sfumato.report.progress import progress
 from sfumato.text import dumps
+from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from sfumato.attack.comparison.result import Comparison
     from sfumato.attack.finding import Finding, Findings
-
-
-def _assumption(metavar: str, description: str) -> Any:
-    """Declare an option about the attacker, under a topic of its own."""
-    return option(metavar, description, rich_help_panel="The attacker")
-
 
 Known = Annotated[
     str | None,
@@ -52,57 +49,83 @@ Control = Annotated[
 Synthetic = Annotated[
     bool, option(None, "Treat the release as synthetic: its rows belong to nobody.", "--synthetic")
 ]
-Sensitive = Annotated[
-    str | None, option("COLUMN", "The sensitive column to guess.", autocompletion=columns)
-]
-Sure = Annotated[
-    float,
-    _assumption("SHARE", "An attacker who is at least this sure of a value counts as certain."),
-]
-Exclude = Annotated[int, _assumption("J", "How many values the attacker can rule out.")]
-Gain = Annotated[
-    float, _assumption("FACTOR", "Report values whose probability grows by at least this factor.")
-]
-Near = Annotated[
-    float, _assumption("SHARE", "Numbers closer than this share of the range count as equal.")
-]
-Diversity = Annotated[
-    int | None, _assumption("L", "The l of l-diversity that the release was made for.")
-]
-PopulationSize = Annotated[
-    int | None, _assumption("N", "The size of the population from which the table was drawn.")
-]
-Guesses = Annotated[int, _assumption("N", "The number of attempts: people, descriptions or games.")]
-Epsilon = Annotated[
-    str | None, _assumption("E", "The epsilon of all queries of a query attack together.")
-]
-Together = Annotated[int, _assumption("N", "How many columns to combine to single out people.")]
-First = Annotated[
-    str | None, _assumption("COLUMNS", "The columns of the first of two linked lists.")
-]
-On = Annotated[str | None, _assumption("COLUMNS", "The columns on which to join two tables.")]
-Knows = Annotated[
-    int | None, _assumption("N", "How many points or items the attacker knows of a victim.")
-]
-Cell = Annotated[
-    float,
-    _assumption("SIDE", "How precisely the attacker knows a location, in units of its columns."),
-]
-Minutes = Annotated[
-    float, _assumption("MINUTES", "How precisely the attacker knows a time, in minutes.")
-]
-Hops = Annotated[
-    int, _assumption("N", "How many steps of the graph around a victim the attacker knows.")
-]
-ColumnRoles = Annotated[
-    list[str] | None,
-    _assumption(
-        "WHAT=COLUMN",
-        "Which column is the person, item, rating, time, lon, lat or place; repeatable.",
+ATTACKER = (
+    Field("sensitive", "The sensitive column to guess.", "COLUMN"),
+    Field(
+        "sure",
+        "An attacker who is at least this sure of a value counts as certain.",
+        "SHARE",
+        type=float,
+        default=1.0,
     ),
-]
+    Field("exclude", "How many values the attacker can rule out.", "J", type=int, default=1),
+    Field(
+        "gain",
+        "Report values whose probability grows by at least this factor.",
+        "FACTOR",
+        type=float,
+        default=2.0,
+    ),
+    Field(
+        "near",
+        "Numbers closer than this share of the range count as equal.",
+        "SHARE",
+        type=float,
+        default=0.25,
+    ),
+    Field("l", "The l of l-diversity that the release was made for.", "L", type=int),
+    Field(
+        "population_size",
+        "The size of the population from which the table was drawn.",
+        "N",
+        type=int,
+    ),
+    Field(
+        "guesses",
+        "The number of attempts: people, descriptions or games.",
+        "N",
+        type=int,
+        default=2_000,
+    ),
+    Field("epsilon", "The epsilon of all queries of a query attack together.", "E"),
+    Field(
+        "together", "How many columns to combine to single out people.", "N", type=int, default=3
+    ),
+    Field("first", "The columns of the first of two linked lists.", "COLUMNS"),
+    Field("on", "The columns on which to join two tables.", "COLUMNS"),
+    Field("knows", "How many points or items the attacker knows of a victim.", "N", type=int),
+    Field(
+        "cell",
+        "How precisely the attacker knows a location, in units of its columns.",
+        "SIDE",
+        type=float,
+        default=0.01,
+    ),
+    Field(
+        "minutes",
+        "How precisely the attacker knows a time, in minutes.",
+        "MINUTES",
+        type=float,
+        default=60.0,
+    ),
+    Field(
+        "hops",
+        "How many steps of the graph around a victim the attacker knows.",
+        "N",
+        type=int,
+        default=2,
+    ),
+    Field(
+        "column",
+        "Which column is the person, item, rating, time, lon, lat or place; repeatable.",
+        "WHAT=COLUMN",
+        type=list[str],
+    ),
+)
+"""The options about the attacker's knowledge; the defaults are those of `AttackOptions`."""
 
 
+@form(*topic("The attacker", ATTACKER))
 def attack(
     name: Annotated[str, argument("NAME", "An attack, or 'all'.")],
     release: Annotated[
@@ -115,26 +138,10 @@ def attack(
     control: Control = None,
     schema: SchemaFile = None,
     synthetic: Synthetic = False,
-    sensitive: Sensitive = None,
-    sure: Sure = 1.0,
-    exclude: Exclude = 1,
-    gain: Gain = 2.0,
-    near: Near = 0.25,
-    l: Diversity = None,  # noqa: E741  the literature's own name
-    population_size: PopulationSize = None,
-    guesses: Guesses = 2_000,
-    epsilon: Epsilon = None,
-    together: Together = 3,
-    first: First = None,
-    on: On = None,
-    knows: Knows = None,
-    cell: Cell = 0.01,
-    minutes: Minutes = 60.0,
-    hops: Hops = 2,
-    column: ColumnRoles = None,
     report: OwnersPage = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
+    **attacker: Any,
 ) -> None:
     """Attack a release and compare the attacker's success with guessing.
 
@@ -150,25 +157,9 @@ def attack(
     from sfumato.attack.options import attack_options
     from sfumato.attack.runner import attack as run_attack
 
-    options = attack_options(
-        sensitive=sensitive,
-        sure=sure,
-        exclude=exclude,
-        gain=gain,
-        near=near,
-        l=l,
-        population_size=population_size,
-        guesses=guesses,
-        epsilon=epsilon,
-        together=together,
-        first=None if first is None else first.split(","),
-        on=None if on is None else on.split(","),
-        knows=knows,
-        cell=cell,
-        minutes=minutes,
-        hops=hops,
-        columns=column,
-    )
+    for listed in ("first", "on"):
+        attacker[listed] = attacker[listed] and attacker[listed].split(",")
+    options = attack_options(columns=attacker.pop("column"), **attacker)
     tables: dict[str, str | None] = {
         "known": known,
         "original": original,

@@ -77,6 +77,6 @@ def _serve(out: Path, port: int, *, as_json: bool) -> None:
                 return
             accounts = [f"{name:10} {passwords[name]:45} {role}" for name, role in ACCOUNTS.items()]
             typer.echo("\n".join(["These passwords are shown once:", *accounts]))
-            typer.echo(f"A tour in ten steps: {tour}. Ctrl-C ends it.")
+            typer.echo(f"A tour in ten steps: {tour}. Ctrl-C stops it.")
 
         server.answer(announce)

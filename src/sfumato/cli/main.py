@@ -1,4 +1,4 @@
-"""The program `sfumato`: its commands by chapter, how one is run, and its exit codes."""
+"""The command `sfumato`: the list of its commands, how one runs, and its exit codes."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ Examples:
     sfumato help inspect
 """
 _AFTER_CHARGE = (
-    " If it was charged already, the charge stays, as 'sfumato ledger show' tells. A finished "
-    "answer is stored: ask the same question again to get it, at no cost."
+    " 'sfumato ledger show' tells whether it was charged. If so, the charge stays. A finished "
+    "answer is stored: repeat the command to get it at no cost."
 )
 
 
@@ -84,42 +84,45 @@ def build(name: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(_options)
-    chapters = {word: chapter for chapter, words in COMMANDS.items() for word in words}
+    chapter_of = {command: chapter for chapter, listed in COMMANDS.items() for command in listed}
     families = {family.command: family for family in FAMILIES.values()}
-    names = (*chapters, *NOUNS, *families)
-    for word in [name] if name in names else names:
-        if word in NOUNS:
+    names = (*chapter_of, *NOUNS, *families)
+    for command_name in [name] if name in names else names:
+        if command_name in NOUNS:
             # The list of all commands shows no sub-commands, which are slow to load.
-            group = group_of(word, whole=word == name)
-            app.add_typer(group, name=word, rich_help_panel=NOUNS[word].chapter)
+            group = group_of(command_name, whole=command_name == name)
+            panel = NOUNS[command_name].chapter
+            app.add_typer(group, name=command_name, rich_help_panel=panel)
             continue
-        if word in families:
-            command, chapter = family_command(families[word]), families[word].chapter
-        elif word in SHORTCUTS:
-            command, chapter = command_of(operation_of(word)), chapters[word]
+        if command_name in families:
+            family = families[command_name]
+            command, chapter = family_command(family), family.chapter
+        elif command_name in SHORTCUTS:
+            command = command_of(operation_of(command_name))
+            chapter = chapter_of[command_name]
         else:
-            module = import_module(f"sfumato.cli.{MODULE_OF.get(word, word)}")
-            command, chapter = getattr(module, word), chapters[word]
-        app.command(word, cls=HelpfulCommand, rich_help_panel=chapter)(command)
+            module = import_module(f"sfumato.cli.{MODULE_OF.get(command_name, command_name)}")
+            command, chapter = getattr(module, command_name), chapter_of[command_name]
+        app.command(command_name, cls=HelpfulCommand, rich_help_panel=chapter)(command)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit.
+    """Run a command and end the process.
 
     Parameters
     ----------
     arguments
-        By default those of the process, which then ends quickly, without a teardown.
+        The arguments of the command; by default those of this process.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    typed = list(sys.argv[1:] if arguments is None else arguments)
     handle_stop_signals()
     owns_process = arguments is None
-    if _may_charge(words) and not {"-h", "--help"} & set(words):
+    if _may_charge(typed) and not {"-h", "--help"} & set(typed):
         if owns_process:
             pause_garbage_collection()
         skip_pandas()
-    code = run(words)
+    code = run(typed)
     if owns_process:
         end_process(code)
     sys.exit(code)
@@ -158,8 +161,8 @@ def run(arguments: list[str]) -> int:
         typer.echo(f"sfumato: {spell(str(error), as_flag)}", err=True)
         return exit_code()
     except KeyboardInterrupt:
-        what = "the release" if released else "nothing"
-        message = f"Interrupted; {what} was written.{after_charge}"
+        written = "the release" if released else "nothing"
+        message = f"Interrupted; {written} was written.{after_charge}"
         return _fail("interrupted", message, exit_code(), as_json=as_json)
     except OSError as error:
         works = stdout_works()
@@ -172,16 +175,14 @@ def run(arguments: list[str]) -> int:
         return _fail("out_of_memory", message, 1, as_json=as_json)
     except Exception as error:  # noqa: BLE001
         # The text of an unknown error may quote rows, so only its class is shown.
-        message = (
-            f"Sfumato failed inside ({type(error).__name__}). This is a bug: please report it."
-        )
+        message = f"Sfumato failed ({type(error).__name__}). This is a bug: please report it."
         return _fail("internal", message, 1, as_json=as_json)
     return result if isinstance(result, int) else 0
 
 
 def _command_name(arguments: list[str]) -> str | None:
     """The first word that is no option: `--verbose` may stand before the command."""
-    return next((word for word in arguments if not word.startswith("-")), None)
+    return next((argument for argument in arguments if not argument.startswith("-")), None)
 
 
 def _may_charge(arguments: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What a release must withstand before a command writes it: flags, and what they ask for."""
+"""Attacks on a release before a command writes it: their options and their conditions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sfumato.vault.release_attacks import ReleaseGate
 
 GATE = "Attacks before the release"
-"""The topic under which help tells what a release must withstand."""
+"""The topic of these options in help."""
 
 
-def _gate(metavar: str | None, told: str, *flags: str) -> Any:
-    return option(metavar, told, *flags, rich_help_panel=GATE)
+def _gate(metavar: str | None, description: str, *flags: str) -> Any:
+    return option(metavar, description, *flags, rich_help_panel=GATE)
 
 
 Require = Annotated[
@@ -54,30 +54,30 @@ OwnerReport = Annotated[
 
 @dataclass(frozen=True)
 class TableGate:
-    """What attacks a table that was decided on, before anything of it is written."""
+    """The attacks on an anonymized table, before anything of it is written."""
 
     required: tuple[Requirement, ...]
     publish: bool
     attacks: bool
 
     def check(self, table: Table) -> None:
-        """Refuse, before a search, what cannot be shown of such a table."""
+        """Refuse, before the search, conditions that the attacks cannot test on such a table."""
         from sfumato.attack.requirements import check_fitting
 
         check_fitting(self.required, table.schema)
 
-    def tried(self, decided: Anonymized) -> Anonymized:
-        """The same with what attacks find in it; refused where that is more than is allowed."""
+    def attack(self, anonymized: Anonymized) -> Anonymized:
+        """Add the results of attacks to a table; refuse the table if a condition does not hold."""
         from sfumato.attack.release_check import attacked
 
         if not self.attacks:
-            return decided
+            return anonymized
         with progress("Attacking it"):
-            return attacked(decided, self.required, publish=self.publish)
+            return attacked(anonymized, self.required, publish=self.publish)
 
 
 def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) -> TableGate:
-    """The gate of a table by its flags."""
+    """Make the gate of an anonymized table from the options of the command."""
     from sfumato.attack.requirements import attacks_wanted, read_requirements
 
     required = read_requirements(require or [])
@@ -85,9 +85,12 @@ def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) ->
     return TableGate(required, publish, not no_attacks)
 
 
-def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:
-    """The same for what is charged, where its owner asks for it."""
-    publish, require = given.pop("publish_findings", False), given.pop("require", None) or []
+def paid_gate(options: dict[str, Any], owners_page: Path | None) -> ReleaseGate | None:
+    """Make the gate of a charged release; None if no option asks for attacks.
+
+    The options of the gate are removed from `options`.
+    """
+    publish, require = options.pop("publish_findings", False), options.pop("require", None) or []
     if not (publish or require or owners_page):
         return None
     from sfumato.vault.release_attacks import ReleaseGate
@@ -95,33 +98,45 @@ def paid_gate(given: dict[str, Any], owners_page: Path | None) -> ReleaseGate | 
     return ReleaseGate.asked(require, publish=publish)
 
 
-def kept_in_words(release: Release, kept: list[Path | None]) -> str:
-    """What the owner must not send; and that findings travel, where they do."""
-    names = [str(one) for one in kept if one is not None]
-    told = "it tells" if len(names) == 1 else "they tell"
-    words = f"Keep {' and '.join(names)}: {told} of the original."
+def kept_in_words(release: Release, private_files: list[Path | None]) -> str:
+    """Name the files that the owner must keep, and say if attack results leave with the release."""
+    names = [str(path) for path in private_files if path is not None]
+    reveal = "it reveals" if len(names) == 1 else "they reveal"
+    sentence = f"Keep {' and '.join(names)} to yourself: {reveal} facts about the original."
     if release.guarantee.parameters.get("attacks") is None:
-        return words
+        return sentence
     return (
-        f"{words} What attacks found was computed from the original too, and travels with the "
-        "release: --publish-findings asked for that."
+        f"{sentence} The attack results were computed from the original too; because of "
+        "--publish-findings they are published with the release."
     )
 
 
 def check_kept(
-    places: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
+    targets: list[Path], page: Path | None, *, overwrite: bool, kept: tuple[Path, ...]
 ) -> None:
-    """Refuse, before anything is spent, where what the owner keeps could not be written."""
+    """Refuse private files that could not be written, before any budget is spent.
+
+    Parameters
+    ----------
+    targets
+        The files of the release.
+    page
+        The owner's report, if one is asked for.
+    overwrite
+        Whether existing files may be replaced.
+    kept
+        Files in use, which are never replaced.
+    """
     from sfumato.filesystem import check_target
     from sfumato.release.files_in_use import vault_files_around
     from sfumato.release.sidecar import holder_file
 
-    holder = holder_file(places[0])
-    for one in (holder, *([] if page is None else [page])):
-        check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
-    if page is not None and os.path.realpath(page) in map(os.path.realpath, [*places, holder]):
+    holder = holder_file(targets[0])
+    for path in (holder, *([] if page is None else [page])):
+        check_target(path, overwrite=overwrite, kept=(*kept, *vault_files_around(path)))
+    if page is not None and os.path.realpath(page) in map(os.path.realpath, [*targets, holder]):
         raise OutputError(
             "outputs_same",
-            f"Cannot write the owner's page to '{page}': something else of the release goes there. "
-            "Choose another name.",
+            f"Cannot write the owner's page to '{page}': another file of the release has that "
+            "name. Choose another name.",
         )

@@ -9,32 +9,37 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Json, VaultFolder, argument, option
+from sfumato.cli.options import Json, VaultFolder, argument, form, option, topic
 from sfumato.errors import ParameterError
 from sfumato.text import dumps
+from sfumato.vault.family import Field
 
-
-def _network_option(metavar: str, description: str) -> Any:
-    return option(metavar, description, rich_help_panel="Network")
-
-
-Host = Annotated[str, _network_option("ADDRESS", "The address to listen on.")]
-Port = Annotated[int, _network_option("PORT", "The port; 0 takes any free one.")]
-AllowHost = Annotated[
-    list[str] | None,
-    _network_option("NAME", "Answer to this name too, such as data.example.org; repeatable."),
-]
-BehindProxy = Annotated[
-    list[str] | None,
-    _network_option("ADDRESS", "Accept only this proxy, which encrypts; repeatable."),
-]
-Certificate = Annotated[
-    Path | None, _network_option("FILE", "The TLS certificate (PEM), for HTTPS.")
-]
-Key = Annotated[Path | None, _network_option("FILE", "The private key of the certificate (PEM).")]
-ReportsPerHour = Annotated[
-    int, option("N", "The most survey reports that one address may send to a round in an hour.")
-]
+NETWORK = (
+    Field("host", "The address to listen on.", "ADDRESS", default="127.0.0.1"),
+    Field("port", "The port; 0 takes any free one.", "PORT", type=int, default=8321),
+    Field(
+        "allow_host",
+        "Answer to this name too, such as data.example.org; repeatable.",
+        "NAME",
+        type=list[str],
+    ),
+    Field("cert", "The TLS certificate (PEM), for HTTPS.", "FILE", type=Path),
+    Field("key", "The private key of the certificate (PEM).", "FILE", type=Path),
+    Field(
+        "behind_proxy",
+        "Accept only this proxy, which encrypts; repeatable.",
+        "ADDRESS",
+        type=list[str],
+    ),
+    Field(
+        "reports_per_hour",
+        "The most survey reports that one address may send to a round in an hour.",
+        "N",
+        type=int,
+        default=300,
+    ),
+)
+"""The options that servers of vaults and of surveys share."""
 Check = Annotated[bool, option(None, "Check that the server can start, then exit.", "--check")]
 DataFolder = Annotated[
     Path | None,
@@ -52,25 +57,21 @@ Processes = Annotated[int, option("N", "The number of server processes; about on
 _MAX_PROCESSES = 64
 
 
+@form(*topic("Network", NETWORK))
 def serve(
-    host: Host = "127.0.0.1",
-    port: Port = 8321,
-    allow_host: AllowHost = None,
-    cert: Certificate = None,
-    key: Key = None,
-    behind_proxy: BehindProxy = None,
     data: DataFolder = None,
     owner_link: OwnerLink = False,
     processes: Processes = 1,
-    reports_per_hour: ReportsPerHour = 300,
     check: Check = False,
     vault: VaultFolder = Path(),
     as_json: Json = False,
+    **network: Any,
 ) -> None:
-    """Serve a vault over HTTP, with a web console, to people who have a token.
+    """Serve a vault over HTTP, and its web console.
 
     By default only this machine can reach the server. It prints its address and, if no owner has a
-    token yet, a sign-in link for the owner that works once. Ctrl-C stops it after open requests.
+    token yet, a sign-in link for the owner that works once. Ctrl-C stops it when all open requests
+    are answered.
 
     Examples:
         sfumato serve --vault clinic
@@ -80,16 +81,8 @@ def serve(
     server_module = load_server()
     from sfumato.vault.vault import open_vault
 
-    listening = server_module.Listening(
-        host=host,
-        port=port,
-        allow_hosts=tuple(allow_host or ()),
-        behind_proxy=tuple(behind_proxy or ()),
-        certificate=cert,
-        key=key,
-        data=data,
-    )
-    limits = server_module.Limits(reports_per_hour=reports_per_hour)
+    limits = server_module.Limits(reports_per_hour=network.pop("reports_per_hour"))
+    listening = _listening(server_module, data=data, **network)
     if not 1 <= processes <= _MAX_PROCESSES:
         raise ParameterError(
             "parameter_out_of_range",
@@ -118,19 +111,14 @@ def serve(
             server.answer(lambda: _announce(vault, server.url, server.owner_link, as_json=as_json))
 
 
+@form(*topic("Network", NETWORK))
 def serve_survey(
     file: Annotated[Path, argument("FILE", "The file of the round (TOML).")],
-    host: Host = "127.0.0.1",
-    port: Port = 8321,
-    allow_host: AllowHost = None,
-    cert: Certificate = None,
-    key: Key = None,
-    behind_proxy: BehindProxy = None,
-    reports_per_hour: ReportsPerHour = 300,
     check: Check = False,
     as_json: Json = False,
+    **network: Any,
 ) -> None:
-    """Serve the page where people answer, and the page with the result so far.
+    """Serve the page where people answer a survey, and the page with the result so far.
 
     Examples:
         sfumato survey serve smoking.toml --port 0 --check
@@ -138,18 +126,10 @@ def serve_survey(
     from sfumato.methods.local.collection import Collection
 
     server_module = load_server()
-    from sfumato.server.serve import RoundServer
-
-    listening = server_module.Listening(
-        host=host,
-        port=port,
-        allow_hosts=tuple(allow_host or ()),
-        behind_proxy=tuple(behind_proxy or ()),
-        certificate=cert,
-        key=key,
-    )
+    reports_per_hour = network.pop("reports_per_hour")
+    listening = _listening(server_module, **network)
     with closing(Collection(file)) as collection:
-        server = RoundServer(collection, listening, reports_per_hour)
+        server = server_module.RoundServer(collection, listening, reports_per_hour)
 
         def announce() -> None:
             results = f"{server.page}/results"
@@ -158,8 +138,8 @@ def serve_survey(
                 return
             typer.echo(
                 f"People answer at {server.page}\nThe result so far: {results}\n"
-                f"It takes at most {reports_per_hour:,} reports an hour from one address "
-                "(--reports-per-hour). Ctrl-C ends it."
+                f"The server accepts at most {reports_per_hour:,} reports an hour from one address "
+                "(--reports-per-hour). Ctrl-C stops it."
             )
 
         if check:
@@ -169,13 +149,30 @@ def serve_survey(
             server.answer(announce)
 
 
+def _listening(
+    server_module: Any,
+    *,
+    allow_host: list[str] | None,
+    behind_proxy: list[str] | None,
+    cert: Path | None,
+    **others: Any,
+) -> Any:
+    """Make the address of a server from the options of its command."""
+    return server_module.Listening(
+        allow_hosts=tuple(allow_host or ()),
+        behind_proxy=tuple(behind_proxy or ()),
+        certificate=cert,
+        **others,
+    )
+
+
 def _announce(vault: Path, url: str, link: str | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dumps({"url": url, "owner_link": link}))
         return
-    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C ends it.")
+    typer.echo(f"Serving {vault.resolve()} at {url}. Ctrl-C stops it.")
     if link is not None:
-        typer.echo(f"A link for the first owner, which works once: {link}")
+        typer.echo(f"The sign-in link of the owner, which works once: {link}")
 
 
 def load_server() -> Any:

@@ -193,4 +193,4 @@ def not_found() -> RequestError:
 
 def failed_inside() -> SfumatoError:
     """The error for an unexpected failure; its cause is only in the operator's log."""
-    return SfumatoError("internal", "Sfumato failed inside. This is a bug: please report it.")
+    return SfumatoError("internal", "Sfumato failed. This is a bug: please report it.")

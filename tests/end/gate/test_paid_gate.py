@@ -112,7 +112,8 @@ def test_the_owners_page_is_among_what_was_written(
         assert run([*door, *asked]) == 0
         wrote, kept = capsys.readouterr().out.splitlines()[-2:]
         assert wrote.endswith("own.html.")
-        assert kept == f"Keep {out}.holder.json and own.html: they tell of the original."
+        files = f"{out}.holder.json and own.html"
+        assert kept == f"Keep {files} to yourself: they reveal facts about the original."
         assert Path(f"{out}.holder.json").exists()
 
 
@@ -129,7 +130,7 @@ def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(
     assert FOUND in page
     assert page.count(FINDINGS_INCLUDED) == 2
     assert "everything on it was released" not in page
-    assert "travels with the release" in capsys.readouterr().out.splitlines()[-1]
+    assert "published with the release" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_python_asks_for_a_gate_under_a_budget_too(vault: Path) -> None:

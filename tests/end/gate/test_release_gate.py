@@ -32,7 +32,7 @@ def test_a_table_is_attacked_before_it_leaves(capsys: pytest.CaptureFixture[str]
     assert run([*ANONYMIZE, "4", "--report", "own.html", "--public-report", "all.html"]) == 0
     told_last = capsys.readouterr().out
     assert FOUND in told_last
-    assert "Keep safe.csv.holder.json and own.html: they tell of the original.\n" in told_last
+    assert "Keep safe.csv.holder.json and own.html to yourself: they reveal" in told_last
     told = kept()
     assert names(told) == [*CLASS_ATTACKS]
     link, homogeneity, _ = told["findings"]
@@ -114,8 +114,10 @@ def test_attacks_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
 def test_findings_travel_only_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*ANONYMIZE, "4", "--publish-findings", "--public-report", "all.html"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("Keep safe.csv.holder.json: it tells of the original. What attacks")
-    assert "travels with the release" in last
+    assert last.startswith(
+        "Keep safe.csv.holder.json to yourself: it reveals facts about the original. The attack"
+    )
+    assert "published with the release" in last
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]["parameters"]
     assert names(told["attacks"]) == [*CLASS_ATTACKS]
     assert any("computed from the original rows" in one for one in told["notes"])

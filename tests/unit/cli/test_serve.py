@@ -109,8 +109,8 @@ def test_where_it_is_is_told_once_it_listens(
 ) -> None:
     assert run(["serve", "--vault", "clinic"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[0] == f"Serving {Path('clinic').resolve()} at {URL}. Ctrl-C ends it."
-    assert told[1] == f"A link for the first owner, which works once: {LINK}"
+    assert told[0] == f"Serving {Path('clinic').resolve()} at {URL}. Ctrl-C stops it."
+    assert told[1] == f"The sign-in link of the owner, which works once: {LINK}"
     assert run(["serve", "--vault", "clinic", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"url": URL, "owner_link": LINK}
     assert begun.told[-1] == "answered"
