@@ -199,6 +199,7 @@ def anonymize(
             table, schema, out, options, not_for_items, overwrite=overwrite, as_json=as_json
         )
         return
+    # Requirements and criteria are read before the table: a typing error should cost no time.
     gate = table_gate(require, no_attacks=no_attacks, publish=publish_findings)
     output, pages = Output.parse(out), {"report": report, "public_report": public_report}
     thresholds = {field.name: options.pop(field.name) for field in CRITERIA if field.name != "m"}
@@ -221,6 +222,7 @@ def anonymize(
         tables = _read(stack, table, schema, population)
         columns = _sensitive_columns(sensitive, more_sensitive)
         if explore:
+            # The candidates themselves are the advice.
             options |= {"by": by, "advice": False}
             ladder = explore_candidates(
                 request,
@@ -238,6 +240,7 @@ def anonymize(
     _report_result(anonymized, release, output, pages, as_json=as_json)
 
 
+# The list of algorithms has one source, so help cannot lack a new one.
 _NAME_WIDTH = max(map(len, ALGORITHMS))
 anonymize.__doc__ = (anonymize.__doc__ or "").replace(
     "{algorithms}",
@@ -261,7 +264,7 @@ def _release_items(
     from sfumato.release.open_table import read
     from sfumato.release.output import Output, check_outputs
 
-    taken = {name: options.pop(name) for name in ("k", "m", "suppress", "by")}
+    item_options = {name: options.pop(name) for name in ("k", "m", "suppress", "by")}
     algorithm = options.pop("algorithm")
     del options["suppressed"]  # it has a default, and does nothing here
     in_use = (*source_files(table), schema)
@@ -272,8 +275,9 @@ def _release_items(
         release = anonymize_items(
             people,
             algorithm="apriori" if algorithm == "optimal" else algorithm,
+            # Refused if any is set: itemsets have no criteria but k^m-anonymity.
             ignored={**options, **not_for_items},
-            **taken,
+            **item_options,
         )
         release.save(out, overwrite=overwrite)
     figures = {**release.guarantee.parameters, **(release.holder or {})}
@@ -349,8 +353,10 @@ def _search(
     from sfumato.anonymize.pipeline import criteria_of
 
     people, population = tables
+    # Permutation and perturbation change the sensitive columns themselves.
     criteria, rearranged = criteria_of(people.schema, request, columns, algorithm)
     unit = "nodes" if algorithm in _COUNTS_NODES else None
+    # The values that a hierarchy lacks are shown: this user may see the table.
     with values_named(), progress("Searching", unit=unit) as report_progress:
         return find_release(
             people,
@@ -398,8 +404,9 @@ def _report_result(
         typer.echo(dumps({**anonymized.figures, **holder}, ensure_ascii=False))
     else:
         _print_result(anonymized, release, output, pages)
-    for warning in warnings:
+    for warning in warnings:  # also with --json, for the person beside the program
         typer.echo(f"sfumato: {warning}", err=True)
+    # The release is complete, but the exit code must tell that the search was not.
     if anonymized.figures["ended"] == "interrupted":
         raise EndedEarly("Interrupted; the best release so far was written.")
 
@@ -428,8 +435,8 @@ def _print_result(
     columns = Grid(box=None, pad_edge=False, header_style="bold")
     columns.add_column("Column", overflow="fold")
     columns.add_column("released as", overflow="fold")
-    for name, words in guarantee.parameters["columns"].items():
-        columns.add_row(printable(name), printable(words))
+    for name, description in guarantee.parameters["columns"].items():
+        columns.add_row(printable(name), printable(description))
     costs = Grid(box=None, pad_edge=False, header_style="bold")
     costs.add_column("Cost")
     costs.add_column("before", justify="right")

@@ -157,6 +157,7 @@ def attack(
     from sfumato.attack.options import attack_options
     from sfumato.attack.runner import attack as run_attack
 
+    # A comma separates columns here; Python takes a list.
     for listed in ("first", "on"):
         attacker[listed] = attacker[listed] and attacker[listed].split(",")
     options = attack_options(columns=attacker.pop("column"), **attacker)
@@ -167,6 +168,7 @@ def attack(
         "other_original": other_original,
         "control": control,
     }
+    # Before the attacks: they may take minutes, and the page may be unwritable.
     check_page(report, release, *tables.values(), schema, overwrite=overwrite)
     with values_named(), progress("Attacking", unit="attacks") as report_progress:
         result = run_attack(

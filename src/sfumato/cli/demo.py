@@ -59,12 +59,14 @@ def _serve(out: Path, port: int, *, as_json: bool) -> None:
     from sfumato.demo.guided_tour import ACCOUNTS, VAULT, check_free, password, sample_vault
     from sfumato.demo.page import run
 
+    # Before the town is made: a vault whose budgets are spent must not be replaced.
     check_free(out)
     listening = server_module.Listening(port=port)
     with progress("Making up a town and its vault") as report:
         run(out, report, page=False)
         vault = sample_vault(out)
     with vault:
+        # Random each time: a known password of a demo on a shared machine would let anyone in.
         passwords = {name: password() for name in ACCOUNTS}
         server_module.give_passwords(vault, passwords)
         server = server_module.VaultServer(vault, listening)

@@ -76,12 +76,13 @@ def inspect(
         for remark in file_words(people, table):
             typer.echo(f"sfumato: {remark}", err=True)
     try:
-        if write is not None:  # the files of hierarchies are known only now
+        if write is not None:  # checked again: the files of hierarchies are known only now
             check_target(write, overwrite=overwrite, kept=people.files)
         with progress("Counting who is unique") as report_progress:
             inspection = people.inspect(population=population, progress=report_progress)
     finally:
         people.close()
+    # Written only after the inspection succeeded, so that no half result stays behind.
     if write is not None:
         save_schema(people, write, overwrite=overwrite)
     write_owners_page(
@@ -157,6 +158,7 @@ def measure(
     from sfumato.attack.inspection_pages import measure_page
 
     check_page(report, table, original, population, workload, schema, overwrite=overwrite)
+    # Read before the table: a malformed query should cost no time.
     queries = None if workload is None else read_questions(workload)
     with values_named(), progress("Measuring"):
         measures = measure_table(
@@ -182,6 +184,7 @@ def _print_figures(figures: Mapping[str, object], person: str | None) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right")
+    # printable() escapes control characters: a column name could rewrite the terminal.
     for name, value in _flatten(figures):
         table.add_row(printable(name), printable(value))
     console = Console(highlight=False)

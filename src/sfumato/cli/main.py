@@ -53,7 +53,7 @@ Families of private methods (`vault.families`) and nouns (`operations.table`) na
 MODULE_OF = {
     **dict.fromkeys(("compare", "evaluate"), "attack"),
     **dict.fromkeys(("measure", "worlds"), "inspect"),
-    **dict.fromkeys(("locate", "predict", "sandbox"), "local_commands"),
+    **dict.fromkeys(("init", "locate", "predict", "sandbox"), "local_commands"),
 }
 """The module of a command where it is not the one of its own name."""
 
@@ -116,6 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         The arguments of the command; by default those of this process.
     """
     typed = list(sys.argv[1:] if arguments is None else arguments)
+    # Before any work: what the signal interrupts must clean up its files.
     handle_stop_signals()
     owns_process = arguments is None
     if _may_charge(typed) and not {"-h", "--help"} & set(typed):
@@ -130,8 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; an error is one line on standard error."""
-    if arguments[:1] == ["help"]:
+    if arguments[:1] == ["help"]:  # `sfumato help inspect` is `sfumato inspect --help`
         arguments = [*arguments[1:], "--help"]
+    # Read from the raw arguments: an error of the parser must be JSON too.
     as_json = "--json" in arguments
     released.clear()
     command_line[:] = arguments
@@ -139,7 +141,7 @@ def run(arguments: list[str]) -> int:
     try:
         open_streams()
         check_arguments(arguments)
-        sweep(temporary_folder())
+        sweep(temporary_folder())  # what killed commands left behind
         application = build(_command_name(arguments))
         result = application(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer catches KeyboardInterrupt and returns this code
@@ -167,7 +169,7 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         works = stdout_works()
         if isinstance(error, BrokenPipeError):
-            return 1
+            return 1  # the reader, such as `head`, has gone: nobody reads a message
         message = f"The system refused: {os.strerror(error.errno or 0)}.{after_charge}"
         return _fail("system_refused", message, 1, as_json=as_json and works)
     except MemoryError:
@@ -210,12 +212,14 @@ def _fail(
     as_json: bool,
     fields: Mapping[str, Any] | None = None,
 ) -> int:
+    # A source such as postgresql://user:password@host may stand in any message.
     message = without_passwords(message) if holds_password(message) else message
     shown = {
         name: "***" if holds_password(str(field)) else field
         for name, field in (fields or {}).items()
     }
     if as_json:
+        # The error itself may be that standard output fails.
         try:
             typer.echo(dumps({"error": {"code": code, "message": message, **shown}}))
         except OSError:

@@ -178,7 +178,9 @@ def paid() -> Iterator[None]:
     try:
         yield
     except CallerError as error:
-        message = f"{error.sentence} It is paid for and stored: repeat the command, which is free."
+        message = (
+            f"{error.sentence} The answer is charged and stored. Repeat the command: it is free."
+        )
         raise InternalError(error.code, message) from None
 
 

@@ -55,6 +55,7 @@ OwnerLink = Annotated[
 ]
 Processes = Annotated[int, option("N", "The number of server processes; about one for each core.")]
 _MAX_PROCESSES = 64
+"""Far above the cores of usual machines; a slip such as 8321 would exhaust the memory."""
 
 
 @form(*topic("Network", NETWORK))
@@ -105,6 +106,7 @@ def serve(
     with open_vault(vault) as opened:
         server = server_module.VaultServer(opened, listening, limits=limits, owner_link=owner_link)
         if check:
+            # A link would be printed for a server that never runs.
             server.close()
             _announce(vault, server.url, None, as_json=as_json)
         else:
@@ -155,14 +157,14 @@ def _listening(
     allow_host: list[str] | None,
     behind_proxy: list[str] | None,
     cert: Path | None,
-    **others: Any,
+    **address: Any,
 ) -> Any:
     """Make the address of a server from the options of its command."""
     return server_module.Listening(
         allow_hosts=tuple(allow_host or ()),
         behind_proxy=tuple(behind_proxy or ()),
         certificate=cert,
-        **others,
+        **address,
     )
 
 

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from sfumato.operations.schema_draft import SchemaDraft
 
 _INTRODUCTION = """\
-What you declare counts as public, so say what everybody may know. What is shown as seen was read
-off the rows, for you alone; bounds only about. Nothing is written before you have seen it all.
-Enter takes what stands in brackets. Ctrl-C ends it, and nothing has changed.
+Whatever you declare becomes public, so declare only what everybody may know. Values after "Seen"
+were read from the rows and are private until you declare them; bounds are shown roughly. Enter
+accepts the answer in brackets. Nothing is written before you have seen the whole schema. Ctrl-C
+stops without any change.
 """
 _LEAVE_OUT = "-"
 """The answer that leaves a column without a domain."""
@@ -47,7 +48,8 @@ def complete(values: dict[str, Any]) -> None:
     values["schema"] = schema
     if "epsilon" not in values and "population" not in values:
         values["epsilon"] = _ask(
-            "How much may all answers ever tell of one person? Their epsilon", default="1"
+            "Total budget: how much may all answers together reveal about one person? Epsilon",
+            default="1",
         )
 
 
@@ -59,7 +61,7 @@ def _complete_schema(source: str, schema: Path | None, *, unit: str | None) -> P
     from sfumato.operations.schema_draft import draft, lacks_bounds
 
     if schema is None:
-        if not _confirm(f"There is no --schema. Inspect {source} now, and go through its columns?"):
+        if not _confirm(f"There is no --schema. Inspect {source} now and declare its columns?"):
             return None
     elif not lacks_bounds(schema):
         return schema
@@ -72,7 +74,7 @@ def _complete_schema(source: str, schema: Path | None, *, unit: str | None) -> P
         _ask_domain(schema_draft, column.name, str(column.kind))
     gapless = schema_draft.gapless()
     if gapless and _confirm(
-        f"No value is missing in {', '.join(map(quoted, gapless))}. May everybody count on that?"
+        f"No value is missing in {', '.join(map(quoted, gapless))}. Declare that in public?"
     ):
         schema_draft.never_missing(gapless)
     return _write(schema_draft, schema)
@@ -84,11 +86,13 @@ def _ask_unit(schema_draft: SchemaDraft) -> None:
     seen = schema_draft.seen.unit
     if seen.by_person:
         _print(f"Seen: one {quoted(seen.column or '')} has up to about {seen.max_rows:,} rows.")
-    if _confirm("Is each row about another person?", default=not seen.by_person):
+    if _confirm("Is each row about a different person?", default=not seen.by_person):
         return
     while True:
-        name = _ask("Which column says whose a row is?", default=seen.column)
-        max_rows = _ask("How many rows of one person count at most?", default=max(seen.max_rows, 2))
+        name = _ask("Which column identifies the person of a row?", default=seen.column)
+        max_rows = _ask(
+            "How many rows of one person may count at most?", default=max(seen.max_rows, 2)
+        )
         try:
             schema_draft.people(name, int(max_rows))
         except (SfumatoError, ValueError) as error:
@@ -101,11 +105,9 @@ def _ask_domain(schema_draft: SchemaDraft, name: str, kind: str) -> None:
     """Ask for bounds or values of a column until they can be declared, or it is left out."""
     seen = schema_draft.proposed(name)
     if kind == "text":
-        question = (
-            f"{quoted(name)} (text): its values, with commas between; {_LEAVE_OUT} leaves them open"
-        )
+        question = f"{quoted(name)} (text): its values, separated by commas; {_LEAVE_OUT} for none"
     else:
-        question = f"{quoted(name)} ({kind}): lowest, highest; {_LEAVE_OUT} leaves the column out"
+        question = f"{quoted(name)} ({kind}): lowest, highest; {_LEAVE_OUT} to leave the column out"
     while True:
         answer = _ask(f"{question}. Seen:" if seen else question, default=seen)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -91,9 +91,9 @@ def _make_page(tables: dict[str, pa.Table], paths: dict[str, Path], progress: Pr
 
 def _inspect(tables: dict[str, pa.Table], schema: Path) -> Town:
     """Inspect the town twice: without a schema, and with the schema that a person declared."""
-    with closing(read(tables["town"])) as unknown:
+    with read(tables["town"]) as unknown:
         guesses = tuple(map(Guess, unknown.schema.columns, unknown.reasons))
-    with closing(read(tables["town"], schema)) as known:
+    with read(tables["town"], schema) as known:
         inspection = known.inspect()
     people, visits, voters, twin = (tables[name] for name in ("town", "visits", "voters", "twin"))
     return Town(people, visits, voters, guesses, inspection, twin)

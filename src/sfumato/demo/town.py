@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
+from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.data.schema.schema_file import load
 from sfumato.demo import vocabulary
 from sfumato.demo.draws import WeightedChoice, bell, uniform
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.data.inspection import Inspection
     from sfumato.data.inspection.guesses import Guess
+    from sfumato.data.schema.schema import Schema
     from sfumato.demo.draws import Counters
 
 
@@ -43,6 +47,13 @@ class Town:
     inspection: Inspection
     twin: pa.Table
     """A synthetic table of the people."""
+
+
+@cache
+def schema_of(table: str) -> Schema:
+    """Read the schema of a table of the demo: "town" or "visits"."""
+    with as_file(files("sfumato.demo") / f"{table}.toml") as file:
+        return load(file)
 
 
 TODAY = date(2025, 1, 1)

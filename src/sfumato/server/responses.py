@@ -101,6 +101,6 @@ class _CountedResponse(Response):
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
         for offset in range(0, max(len(body), 1), _PART_BYTES):
-            part = bytes(body[offset : offset + _PART_BYTES])
-            more = offset + _PART_BYTES < len(body)
-            await send({"type": "http.response.body", "body": part, "more_body": more})
+            chunk = bytes(body[offset : offset + _PART_BYTES])
+            is_last = offset + _PART_BYTES >= len(body)
+            await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from sfumato.anonymize.criteria.request import CriteriaRequest
 from sfumato.anonymize.pipeline import anonymize
 from sfumato.data.schema.column import Role
+from sfumato.demo.town import schema_of
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Note, PageTable, Paragraph
 from sfumato.report.points import Point, draw_lines
@@ -38,10 +37,7 @@ _SHOWN_COSTS = {
 
 def section(town: Town) -> list[Block]:
     """Show the table before and after, every cost, and how the cost grows with k."""
-    with (
-        as_file(files("sfumato.demo").joinpath("town.toml")) as schema,
-        closing(read(town.people, schema)) as people,
-    ):
+    with read(town.people, schema_of("town")) as people:
         wide = _decide(people, CriteriaRequest(k=K))
         diverse = _decide(people, CriteriaRequest(k=K, l=L, diversity="entropy"))
         curves = _curves(people)
@@ -57,7 +53,7 @@ def section(town: Town) -> list[Block]:
         ),
         _table("Before: six people, with the names already removed", town.people, shown),
         _table("After: six rows of the release, in its own order", released, shown),
-        _figures(wide),
+        _figures(wide, released, shown),
         _costs(wide),
         Heading("The price of larger classes", level=3),
         Paragraph(
@@ -109,8 +105,10 @@ def _table(caption: str, table: pa.Table, columns: list[str]) -> PageTable:
     return PageTable(caption, headers, [[str(row[name]) for name in names] for row in rows])
 
 
-def _figures(wide: Anonymized) -> KeyFigures:
+def _figures(wide: Anonymized, released: pa.Table, quasi: list[str]) -> KeyFigures:
     figures = wide.figures
+    sizes = released.group_by(quasi).aggregate([([], "count_all")])["count_all"].to_pylist()
+    in_small_classes = sum(size for size in sizes if size < K)
     return KeyFigures(
         [
             (f"{figures['released']:,}", f"of {figures['rows']:,} rows are released"),
@@ -118,7 +116,7 @@ def _figures(wide: Anonymized) -> KeyFigures:
                 f"{figures['classes']:,}",
                 f"classes, compared with {wide.before['classes']:,} before",
             ),
-            ("0", f"people are in a class smaller than {K}"),
+            (f"{in_small_classes:,}", f"people are in a class smaller than {K}"),
         ]
     )
 
@@ -138,7 +136,7 @@ def _costs(wide: Anonymized) -> PageTable:
 def _diversity(wide: Anonymized, diverse: Anonymized) -> Paragraph:
     loss, diverse_loss = (decided.figures["cost"]["loss"] or 0.0 for decided in (wide, diverse))
     return Paragraph(
-        f"If all {K} people who look alike have the same illness, the class hides nothing. If "
-        f"every class must mix illnesses like {L} equally common ones (entropy {L}-diversity), the "
-        f"loss grows from {share(loss)} to {share(diverse_loss)}."
+        f"If all {K} people who look alike have the same illness, the class hides nothing. Entropy "
+        f"{L}-diversity requires that the illnesses in each class are at least as mixed as {L} "
+        f"equally common ones. It raises the loss from {share(loss)} to {share(diverse_loss)}."
     )

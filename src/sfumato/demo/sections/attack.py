@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from fractions import Fraction
-from functools import partial
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,13 +14,11 @@ from sfumato.attack.options import AttackOptions
 from sfumato.attack.page import attacks_picture
 from sfumato.attack.runner import attack
 from sfumato.demo.sections.anonymize import K
+from sfumato.demo.town import schema_of
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, Paragraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     import pyarrow as pa
 
     from sfumato.demo.town import Town
@@ -38,56 +33,56 @@ _SENSITIVE = ("disease", "salary")
 
 def section(town: Town) -> list[Block]:
     """Show linking on three tables, what classes reveal, and what queries reveal."""
-    with as_file(files("sfumato.demo").joinpath("town.toml")) as schema:
-        crowded = _crowded(town.people, schema)
-        play = partial(_run_attack, schema)
-        return [
-            Heading("What an attacker still learns"),
-            Paragraph(
-                "Here we attack the releases ourselves. How often is an attacker with the voter "
-                "list right, and how often would a guess be right?"
-            ),
-            *_linking(town, crowded, play),
-            *_homogeneity(crowded, play),
-            *_differencing(town, play),
-            Note(
-                "An attack that fails proves no safety: it is one attacker with one kind of "
-                "knowledge. Only differential privacy limits what any attacker can learn, also "
-                "with attacks that nobody has thought of."
-            ),
-        ]
+    boxes = _anonymize_by_box(town.people)
+    return [
+        Heading("What an attacker still learns"),
+        Paragraph(
+            "Here we attack the releases ourselves. How often is an attacker with the voter list "
+            "right, and how often would a guess be right?"
+        ),
+        *_linking(town, boxes),
+        *_homogeneity(boxes),
+        *_differencing(town),
+        Note(
+            "An attack that fails proves no safety: it is one attacker with one kind of knowledge. "
+            "Only differential privacy limits what any attacker can learn, also with attacks that "
+            "nobody has thought of."
+        ),
+    ]
 
 
-def _run_attack(schema: Path, name: str, release: pa.Table, **options: object) -> Finding:
-    finding = attack(name, release, schema, **options)  # type: ignore[arg-type]
+def _run_attack(name: str, release: pa.Table, **options: object) -> Finding:
+    finding = attack(name, release, schema_of("town"), **options)  # type: ignore[arg-type]
     assert isinstance(finding, Finding)
     return finding
 
 
-def _crowded(people: pa.Table, schema: Path) -> pa.Table:
-    """The anonymized town, with labels chosen for each box of people."""
-    with closing(read(people, schema)) as opened:
+def _anonymize_by_box(people: pa.Table) -> pa.Table:
+    """Anonymize the town, with labels chosen for each box of people."""
+    with read(people, schema_of("town")) as opened:
         criteria = CriteriaRequest(k=K).criteria(opened.schema, _SENSITIVE)
         return anonymize(opened, criteria, algorithm="mondrian", advice=False).release().table
 
 
-def _linking(town: Town, crowded: pa.Table, play: Callable[..., Finding]) -> list[Block]:
+def _linking(town: Town, boxes: pa.Table) -> list[Block]:
     step = max(town.voters.num_rows // _LISTED, 1)
     voters = town.voters.take(np.arange(0, town.voters.num_rows, step))
     released = {
         "Without names": town.people,
-        f"{K}-anonymous": crowded,
+        f"{K}-anonymous": boxes,
         "Synthetic": town.twin,
     }
     findings = {
-        name: play("link", table, known=voters, original=town.people, synthetic=table is town.twin)
+        name: _run_attack(
+            "link", table, known=voters, original=town.people, synthetic=table is town.twin
+        )
         for name, table in released.items()
     }
-    raw, crowd, twin = (percent(finding.success.value) for finding in findings.values())
+    raw, anonymous, twin = (percent(finding.success.value) for finding in findings.values())
     return [
         Heading("Looking people up", level=3),
         Paragraph(
-            f"{raw} of the voters are found in the table without names, {crowd} in the "
+            f"{raw} of the voters are found in the table without names, {anonymous} in the "
             f"{K}-anonymous table, and {twin} in the synthetic one. Synthetic rows belong to "
             "nobody, so they say no more about people in the data than about others."
         ),
@@ -99,9 +94,10 @@ def _linking(town: Town, crowded: pa.Table, play: Callable[..., Finding]) -> lis
     ]
 
 
-def _homogeneity(crowded: pa.Table, play: Callable[..., Finding]) -> list[Block]:
+def _homogeneity(boxes: pa.Table) -> list[Block]:
     findings = [
-        play("homogeneity", crowded, options=AttackOptions(sensitive=name)) for name in _SENSITIVE
+        _run_attack("homogeneity", boxes, options=AttackOptions(sensitive=name))
+        for name in _SENSITIVE
     ]
     disease, salary = findings
     return [
@@ -119,9 +115,9 @@ def _homogeneity(crowded: pa.Table, play: Callable[..., Finding]) -> list[Block]
     ]
 
 
-def _differencing(town: Town, play: Callable[..., Finding]) -> list[Block]:
+def _differencing(town: Town) -> list[Block]:
     findings = [
-        play(
+        _run_attack(
             "differencing",
             town.people,
             options=AttackOptions(epsilon=price, guesses=_GAMES),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -38,10 +37,10 @@ def section(town: Town) -> list[Block]:
     if find_spec("scipy") is None:
         return [title, Note("Graphs need packages that are not installed. Install sfumato[graph].")]
     true = _friends(town)
-    with closing(read(true, schema=_SCHEMA)) as friends:
+    with read(true, schema=_SCHEMA) as friends:
         before = _attacked(friends)
         twin = protect(friends, epsilon=_EPSILON).synthesize(nodes=_PEOPLE, epsilon=_EPSILON).table
-        with closing(read(twin, schema=_SCHEMA)) as made_up:
+        with read(twin, schema=_SCHEMA) as made_up:
             after = _attacked(made_up, friends)
         points = [
             Point(name, rank, degree)
@@ -51,11 +50,11 @@ def section(town: Town) -> list[Block]:
     return [
         title,
         Paragraph(
-            f"Friendships of {_PEOPLE} people, with numbers instead of names. An attacker who "
-            "knows how many friends a person has, and how many friends those have, finds "
-            f"{percent(before.success.value)} of the people in the graph. In a synthetic graph at "
-            f"epsilon {_EPSILON} it is {percent(after.success.value)}; a guess finds "
-            f"{percent(after.baseline.value)}."
+            f"The graph has the friendships of {_PEOPLE} people, with numbers instead of names. An "
+            "attacker who knows how many friends a person has, and how many friends those have, "
+            f"finds {percent(before.success.value)} of the people in it. In a synthetic graph at "
+            f"epsilon {_EPSILON} the same attack finds {percent(after.success.value)}; a guess "
+            f"finds {percent(after.baseline.value)}."
         ),
         draw_lines(
             points,

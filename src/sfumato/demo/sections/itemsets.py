@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 from sfumato.data.schema.schema import Items
-from sfumato.data.schema.schema_file import load
+from sfumato.demo.town import schema_of
 from sfumato.release.open_table import read
 from sfumato.report.bars import bar_with_error, draw_bars
 from sfumato.report.blocks import Heading, Paragraph
@@ -42,9 +40,8 @@ def section(town: Town) -> list[Block]:
 
 def _pairs(town: Town) -> Picture:
     """The most frequent pairs, with the error of their counts."""
-    with as_file(files("sfumato.demo") / "visits.toml") as file:
-        schema = replace(load(file), form=Items("patient", "department"))
-    with closing(read(town.visits, schema)) as opened:
+    schema = replace(schema_of("visits"), form=Items("patient", "department"))
+    with read(town.visits, schema) as opened:
         released = protect(opened, epsilon=2).publish("itemsets", epsilon=_EPSILON, size=2)
     error = float((released.error or {})["count"]["bound95"])
     pairs = sorted(released.table.to_pylist(), key=lambda pair: -pair["count"])[:_SHOWN]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,8 +50,8 @@ def section(town: Town) -> list[Block]:
             "Sfumato trains a model from noisy counts and sums, so the model protects every person "
             "in its training data, and its predictions cost no further budget. Here models predict "
             "from age, sex and visits to the clinic whether a person is ill. They learn from "
-            f"{training.num_rows:,} people and are tested on {tested:,} others. The constant "
-            f"prediction of the most common value is right for {usual / tested:.0%}."
+            f"{training.num_rows:,} people and are tested on {tested:,} others. Always predicting "
+            f"the most common value is right for {100 * usual / tested:.0f} %."
         ),
         _scores(training, test_rows),
         Note(
@@ -78,7 +77,7 @@ def _text_column(people: pa.Table, name: str) -> NDArray[np.str_]:
 def _scores(training: pa.Table, test_rows: pa.Table) -> Picture:
     """The share of other people that each model predicts correctly, at each epsilon."""
     truth, points = _text_column(test_rows, "ill"), []
-    with closing(read(training, _SCHEMA)) as opened:
+    with read(training, _SCHEMA) as opened:
         for name, kind in _KINDS.items():
             for epsilon in _EPSILONS:
                 private = protect(opened, epsilon=epsilon)

@@ -75,7 +75,8 @@ def _illnesses(people: pa.Table) -> list[Block]:
             category="Illness",
             value="Share",
             percent=True,
-            note="Estimates are not cut off: that of a rare illness may be below 0 %.",
+            note="The estimate of a rare illness may be below 0 %: estimates are not cut off, "
+            "because then they would not be right on average.",
         ),
         PageTable(
             "The truth, which no collector of reports has",
@@ -102,8 +103,8 @@ def _salaries(people: pa.Table) -> list[Block]:
     return [
         Heading("What do you earn?", level=3),
         Paragraph(
-            f"The mean salary is {show(float(salaries.mean()))}. Estimates from reports of amounts "
-            f"between 0 and {_LARGEST_SALARY:,}:"
+            f"The true mean salary is {show(float(salaries.mean()))}. The table shows estimates "
+            f"from randomized reports of amounts between 0 and {_LARGEST_SALARY:,}."
         ),
         PageTable("The mean salary, by epsilon", ("Epsilon", "Mean", "95 % interval"), rows),
         Note(

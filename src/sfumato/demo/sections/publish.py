@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.demo.draws import below
 from sfumato.demo.registers import HOMES, MAP_SIDE, homes_table
-from sfumato.demo.town import MAX_VISITS
+from sfumato.demo.town import MAX_VISITS, schema_of
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
@@ -79,7 +77,7 @@ def _homes(people: int) -> list[Block]:
     table, truth = homes(people)
     ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
-    with closing(read(table, HOMES)) as opened:
+    with read(table, HOMES) as opened:
         return [
             homes_map(opened, truth),
             Heading("One map, many methods", level=3),
@@ -110,10 +108,7 @@ def _days(visits: pa.Table) -> list[Block]:
     ranges = np.sort(ends.reshape(_QUERIES, 1, 2), axis=2)
     exact = box_sums(truth, ranges)
     queries = (ranges + first).astype("datetime64[D]")
-    with (
-        as_file(files("sfumato.demo") / "visits.toml") as schema,
-        closing(read(visits, schema)) as visited,
-    ):
+    with read(visits, schema_of("visits")) as visited:
         # Twelve, so that nobody's visits are left out of any day.
         unit: Any = visited.schema.unit
         everyday = replace(visited.schema, unit=replace(unit, max_groups=MAX_VISITS))
@@ -121,8 +116,8 @@ def _days(visits: pa.Table) -> list[Block]:
         return [
             Heading("One year, many methods", level=3),
             Paragraph(
-                "The same for visits to the clinic in random ranges of days. The noise hides a "
-                "person with all their visits, at most twelve."
+                "This chart shows the errors for visits to the clinic in random ranges of days. "
+                "The noise hides a person with all their visits, at most twelve."
             ),
             _errors(opened, ("day",), _OVER_THE_YEAR, queries, exact, "visits"),
         ]

@@ -7,9 +7,7 @@ everybody.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
-from importlib.resources import as_file, files
 from math import exp
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sfumato.demo.draws import bits
+from sfumato.demo.town import schema_of
 from sfumato.errors import BudgetError
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
@@ -132,10 +131,7 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 def section(town: Town) -> list[Block]:
     """Query the visits until the budget is spent, and show what an attacker learns."""
-    with (
-        as_file(files("sfumato.demo") / "visits.toml") as schema,
-        closing(read(town.visits, schema)) as visits,
-    ):
+    with read(town.visits, schema_of("visits")) as visits:
         # Twelve, so that no visits of a person are dropped in any month.
         unit: Any = visits.schema.unit
         private = protect(visits, unit=replace(unit, max_groups=12), epsilon=BUDGET)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.evaluation.evaluate import evaluate
+from sfumato.attack.evaluation.evaluate import compare_tables
 from sfumato.attack.evaluation.page import association_maps, column_picture, summary
+from sfumato.demo.town import schema_of
 from sfumato.release.open_table import read
 from sfumato.report.blocks import Heading, KeyFigures, Listing, Note, PageTable, Paragraph
 from sfumato.report.heat_maps import draw_tiles
@@ -31,21 +30,15 @@ _DECADE = 10
 
 def twin_of(people: pa.Table) -> pa.Table:
     """A synthetic table of the people, with differential privacy."""
-    with (
-        as_file(files("sfumato.demo") / "town.toml") as schema,
-        closing(read(people, schema)) as opened,
-    ):
+    with read(people, schema_of("town")) as opened:
         private = protect(opened, epsilon=2, delta="1e-5")
         return private.synthesize(epsilon=_EPSILON, delta=_DELTA).table
 
 
 def section(town: Town) -> list[Block]:
     """The town and its synthetic table side by side: columns, associations and figures."""
-    with (
-        as_file(files("sfumato.demo") / "town.toml") as schema,
-        closing(read(town.people, schema)) as opened,
-    ):
-        evaluation = evaluate(town.twin, opened)
+    with read(town.people, schema_of("town")) as opened:
+        evaluation = compare_tables(town.twin, opened, None)
     columns = {column.name: column for column in evaluation.columns}
     figures = [
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,10 +43,10 @@ def section(town: Town) -> list[Block]:
     """Make walks through a town, attack them, and make synthetic ones."""
     del town  # its people have homes but no streets to walk
     true, controls = _walks(0), _walks(_PATHS)
-    with closing(read(true, schema=_SCHEMA)) as walks:
+    with read(true, schema=_SCHEMA) as walks:
         before = _attacked(walks, None, None)
         twin = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
-    with closing(read(twin, schema=_SCHEMA)) as drawn:
+    with read(twin, schema=_SCHEMA) as drawn:
         after = _attacked(drawn, true, controls)
     points = [
         Point(name, length, share)
@@ -57,11 +56,12 @@ def section(town: Town) -> list[Block]:
     return [
         Heading("Trajectories"),
         Paragraph(
-            f"The trajectories of {_PATHS} people on one day, without names. Four points, known to "
-            f"{_CELL} metres and {_MINUTES} minutes, identify {percent(before.success.value)} of "
-            f"the people. Among synthetic trajectories at epsilon {_EPSILON} they fit exactly one "
-            f"for {percent(after.success.value)} of these people, and for "
-            f"{percent(after.baseline.value)} of other people who are not in the data."
+            f"A table has the trajectories of {_PATHS} people on one day, without names. Four "
+            f"points, known to {_CELL} metres and {_MINUTES} minutes, identify "
+            f"{percent(before.success.value)} of the people. In a synthetic table at epsilon "
+            f"{_EPSILON}, four points fit exactly one trajectory for "
+            f"{percent(after.success.value)} of the people, and for "
+            f"{percent(after.baseline.value)} of people who are not in the data at all."
         ),
         draw_lines(
             points,
