@@ -1,6 +1,13 @@
-"""Sfumato: see the risk in data about people, release it safely, answer questions about it.
+"""Sfumato measures the risk of data about people, releases it safely and answers queries about it.
 
-Names are loaded when they are first used, so that importing the package costs nothing.
+The names below are loaded at their first use: importing all of them takes far longer than most
+commands.
+
+Example
+-------
+>>> import sfumato as sf
+>>> sf.KAnonymity(5).k
+5
 """
 
 from __future__ import annotations
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
     from sfumato.vault.protection import protect
     from sfumato.vault.vault import Vault
     from sfumato.vault.vault import create_vault as init
-    from sfumato.vault.vault import open_vault as open  # noqa: A004 - sf.open, beside the built-in
+    from sfumato.vault.vault import open_vault as open  # noqa: A004  used as `sf.open`
 
 __version__ = "0.1.0"
 
@@ -89,6 +96,7 @@ __all__ = [
     "table",
 ]
 
+# The module of each name, as in the imports above, which only type checkers read.
 _HOMES = {
     "Answer": "vault.answer",
     "BetaLikeness": "anonymize.criteria",
@@ -134,15 +142,15 @@ _HOMES = {
     "table": "methods.query.builder",
 }
 _MODULES = {"local", "noise"}
-# Only here may these have such short names.
+# In their own modules `open` would shadow the built-in function, and `init` would say too little.
 _RENAMED = {"open": "open_vault", "init": "create_vault"}
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home."""
+    """Load a public name from the module that defines it."""
     if name in _HOMES:
-        home = import_module(f"sfumato.{_HOMES[name]}")
-        return home if name in _MODULES else getattr(home, _RENAMED.get(name, name))
+        module = import_module(f"sfumato.{_HOMES[name]}")
+        return module if name in _MODULES else getattr(module, _RENAMED.get(name, name))
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
 
 

@@ -51,6 +51,7 @@ def maybe_text(value: object, name: str) -> str | None:
 
 def path(value: object, name: str) -> Path:
     """Read the path of a file."""
+    # Python raises ValueError for a NUL deep inside a read; here the message names the parameter.
     checked = Path(require(value, name, (str, Path), "a path, as text or pathlib.Path"))
     if "\0" in str(checked):
         raise ParameterError(
@@ -67,6 +68,7 @@ def whole(value: object, name: str) -> int:
 
 def seconds(value: object, name: str) -> float:
     """Read a time limit in seconds."""
+    # Also refuses NaN, which no comparison holds for.
     limit = float(require(value, name, (int, float), "a number of seconds"))
     if not 0 <= limit <= threading.TIMEOUT_MAX:
         raise ParameterError(
@@ -91,6 +93,7 @@ def maybe_flag(value: object, name: str) -> bool | None:
 
 def names(value: object, name: str, noun: str = "names") -> tuple[str, ...]:
     """Read one text or a list of texts; `noun` says in messages what they are."""
+    # A single text would otherwise be read as a list of its letters.
     entries = (value,) if isinstance(value, str) else value
     if not isinstance(entries, list | tuple):
         raise ParameterError(
@@ -139,5 +142,6 @@ def shown(value: object) -> str:
         return f"a value of type {type(value).__name__}"
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return "a number of very many digits"
+    # Only plain values get here: the repr of a table would quote its rows.
     literal = repr(value)
     return literal if len(literal) <= _LONGEST else f"{literal[: _LONGEST - 3]}..."

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Spelling = Callable[["Option"], str]
 
+# Control characters never occur in our texts, and terminals and pages do not show them.
 _OPTION = re.compile(r'\x02(\["[a-z_]+", (?:null|true|[\d.e+-]+|".*?"|\[.*?\]), ".*?"\])\x03')
 """An option inside a sentence: what `option` writes, between two control characters."""
 
@@ -190,12 +191,13 @@ class SfumatoError(Exception):
         """The fields that are set, for programs; the hint is spelled as one door does."""
         fields = {name: getattr(self, name) for name in ("parameter", "given", "allowed")}
         if not isinstance(self.given, _JSON_TYPES):
-            fields["given"] = str(self.given)  # an exact number, say
+            fields["given"] = str(self.given)  # such as a Fraction
         fields["hint"] = self._hint and spell(self._hint, spelling)
         return {name: value for name, value in fields.items() if value is not None}
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel between processes without the private detail."""
+        # A worker process may send an error to a parent that shows it to an analyst.
         state = {**self.__dict__, "detail": None}
         return type(self), (self.code, self.sentence), state
 

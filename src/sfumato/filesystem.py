@@ -40,9 +40,12 @@ MARK = ".sfumato-scratch"
 """The suffix of the name of every scratch folder."""
 
 _LONGEST_PREFIX_BYTES = 100
+"""A file name has at most 255 bytes on usual file systems; the random part and the mark need 32."""
+
 released: list[Path] = []
 """The releases that this command has put in place; an interruption does not undo them."""
 
+# By process too: a forked child must sweep again, as its parent may have died.
 _swept: set[tuple[int, str]] = set()
 
 
@@ -211,10 +214,12 @@ def whole(path: Path, *, overwrite: bool = False, private: bool = False) -> Iter
     except OSError as error:
         raise unwritable(path, error) from None
     try:
+        # Made here with its permissions, since a writer would create it readable by everybody.
         temporary = scratch.path / "whole"
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_INHERITED, 0o600))
         yield temporary
         temporary.chmod(0o600 if private else 0o666 & ~umask())
+        # First the content, then the name: after a crash the name never leads to half a file.
         sync(temporary)
         settle(temporary, final, overwrite=overwrite)
         sync(final.parent)
@@ -382,14 +387,14 @@ def _disk_full(path: Path) -> InternalError:
 PATIENCE_SECONDS = 30.0
 """The usual time to wait for the lock of another process."""
 
-_LOCKS = Path("/proc/locks")
+_LOCKS = Path("/proc/locks")  # Linux only; elsewhere the holder stays unnamed
 _LONGEST_PAUSE = 0.008
 
 
 def acquire_lock(handle: int, *, seconds: float) -> bool:
     """Lock an open file against other processes; return whether it was possible in time."""
     deadline = time.monotonic() + seconds
-    pause = 0.0005
+    pause = 0.0005  # doubled each time: a short wait is cheap, a long one does not burn a core
     while True:
         try:
             locks.flock(handle, locks.LOCK_EX | locks.LOCK_NB)
@@ -418,6 +423,7 @@ def lock_holder(handle: int) -> str:
             if len(fields) < 6 or fields[1] != "FLOCK":
                 continue
             *device_numbers, inode = fields[5].split(":")
+            # The kernel names a file by device and inode, not by its path.
             if (":".join(device_numbers), inode) == lock_id and int(fields[4]) > 0:
                 return f"process {fields[4]}{_process_name(fields[4])}"
     return "another process"

@@ -23,6 +23,7 @@ else:
     locks = fcntl
 """The module `fcntl`, or None."""
 
+# 0 where the system lacks the flag: a file is then opened without that protection.
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)
 NOT_INHERITED: int = getattr(os, "O_CLOEXEC", 0)
@@ -32,6 +33,7 @@ BYTES_AS_THEY_ARE: int = getattr(os, "O_BINARY", 0)
 
 def needs_locks(feature: str) -> None:
     """Refuse a feature that is only safe with locks between processes."""
+    # Two processes that charge one ledger at the same time could spend a budget twice.
     if locks is None:
         raise ParameterError(
             "platform_unsupported",

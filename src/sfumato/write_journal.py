@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 JOURNAL = "journal.json"
 """The name of a journal in its scratch folder."""
 
-_LONGEST = 1 << 20
+_LONGEST = 1 << 20  # a planted file of a gigabyte must not fill the memory
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOLDER = os.O_RDONLY | ONLY_FOLDERS | NO_LINKS | NOT_INHERITED
+# A planted link is not followed, and a planted pipe does not block.
 _FILE = os.O_RDONLY | NO_LINKS | NO_WAITING | NOT_INHERITED
 
 Mark = tuple[int, ...]
@@ -124,6 +125,7 @@ def read_journal(scratch: Path) -> Journal | None:
 
 def undo(scratch: Path, entries: Sequence[JournalEntry]) -> None:
     """Undo a write: take its files back, the last first, and put the replaced files back."""
+    # In reverse: an interrupted undo leaves what an interrupted write leaves, and can be repeated.
     for entry in reversed(entries):
         final, old = scratch.parent / entry.final, scratch / entry.old
         if mark_of(final) == entry.mark:
@@ -154,6 +156,7 @@ def _parse_journal(document: object) -> Journal:
     entries = tuple(JournalEntry(*_read_entry(entry)) for entry in document["entries"])
     last = LastFile(*_read_entry(document["last"]))
     for entry in entries:
+        # A name with a slash, or "..", would reach files outside the folder of the write.
         bare = entry.final not in ("", ".", "..") and not {"/", "\0"} & {*entry.final}
         if not bare or not _NUMBER.fullmatch(entry.waiting):
             raise ValueError

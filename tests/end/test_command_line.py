@@ -123,8 +123,8 @@ def test_an_output_directory_that_is_not_there_is_refused_before_any_work(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["inspect"], "Missing argument 'TABLE'."),
-        (["inspect", "x.csv", "--qqqq"], "No such option: --qqqq"),
+        (["inspect"], "Missing argument 'TABLE'. See 'sfumato inspect --help'."),
+        (["inspect", "x.csv", "--qqqq"], "No such option: --qqqq. See 'sfumato inspect --help'."),
         (["inspekt", "x.csv"], "No such command 'inspekt'. Did you mean 'inspect'?"),
     ],
     ids=["missing argument", "unknown flag", "unknown command"],

@@ -230,11 +230,13 @@ def _fail(
 
 
 def _usage_message(error: TyperException) -> str:
-    """What is wrong with a call, and the similar names that exist."""
+    """What is wrong with a call, and similar names that exist or the help to read."""
     similar = sorted(getattr(error, "possibilities", None) or ())
     if similar:
         return f"{_one_line(error.message)}. Did you mean {' or '.join(similar)}?"
-    return _one_line(error.format_message())
+    context = getattr(error, "ctx", None)
+    command = "sfumato" if context is None else context.command_path
+    return f"{_one_line(error.format_message()).removesuffix('.')}. See '{command} --help'."
 
 
 def _one_line(message: str) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from sfumato.cli.options import Json, VaultFolder, argument, form, option, topic
 from sfumato.errors import ParameterError
+from sfumato.errors import option as option_name
 from sfumato.text import dumps
 from sfumato.vault.family import Field
 
@@ -87,7 +88,7 @@ def serve(
     if not 1 <= processes <= _MAX_PROCESSES:
         raise ParameterError(
             "parameter_out_of_range",
-            f"processes must be from 1 to {_MAX_PROCESSES}, not {processes}.",
+            f"{option_name('processes')} must be from 1 to {_MAX_PROCESSES}, not {processes}.",
             parameter="processes",
             given=processes,
             allowed=f"from 1 to {_MAX_PROCESSES}",

@@ -14,6 +14,7 @@ class SeededEntropy:
     """The same words for the same seed. Predictable noise protects nobody: use it in tests only."""
 
     def __init__(self, seed: int) -> None:
+        # Philox is counter-based: the words do not depend on how many are drawn at a time.
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def words(self, count: int) -> NDArray[np.uint64]:

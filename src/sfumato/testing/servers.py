@@ -92,12 +92,12 @@ def running(server: Server) -> Iterator[None]:
     """Run a server in a thread of this process."""
     thread = threading.Thread(target=server.answer, daemon=True)
     thread.start()
-    until = time.monotonic() + 30
-    while not server.started and thread.is_alive() and time.monotonic() < until:
+    deadline = time.monotonic() + 30
+    while not server.started and thread.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert server.started, "the server did not begin"
+    assert server.started, "the server did not start"
     try:
         yield
     finally:
-        server.should_exit = True
+        server.should_exit = True  # as a signal would: signals reach only the main thread
         thread.join(30)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 Keys = Callable[["NDArray[Any]"], "NDArray[np.uint64]"]
 
 _BINS = 64
+"""A compromise: narrow bins show small shifts, wide ones hold many outputs."""
 _COARSE = 3
+"""Bins for each part of an output: with k parts there are 3^k combinations."""
+# The multiplier of SplitMix64. Keys may collide: a collision only weakens an audit.
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -54,6 +57,7 @@ def lowest_bit(outputs: NDArray[Any]) -> IntArray:
     Adding floating-point noise to a large value clears low bits that noise on a small value has.
     A zero, which has no set bit, gives 4096.
     """
+    # The 53 bits of the significand as a whole number; `digits & -digits` is its lowest set bit.
     mantissa, exponent = np.frexp(np.nan_to_num(outputs.astype(np.float64)))
     digits = np.abs(mantissa * 2.0**53).astype(np.int64)
     lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from sfumato.testing.audit.special import special
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from sfumato.arrays import FloatArray, IntArray
 
 _LEAST_EXPECTED = 20.0
+"""The chi-square approximation is poor for small cells. The usual rule is 5, but audits use its far
+tail."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ def fit_uniform(outputs: IntArray, size: int) -> Fit:
         np.bincount(outputs, minlength=size).astype(np.float64),
         np.full(size, len(outputs) / size),
     )
+
+
+def special(name: str) -> Any:
+    """A function of `scipy.special`; without SciPy the error says what to install."""
+    try:
+        return getattr(import_module("scipy.special"), name)
+    except ModuleNotFoundError:
+        raise ImportError(
+            "The auditor needs SciPy. Install it with: pip install 'sfumato[audit]'."
+        ) from None
 
 
 def _pearson(observed: FloatArray, expected: FloatArray) -> Fit:

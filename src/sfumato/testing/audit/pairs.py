@@ -83,6 +83,7 @@ class _Choice:
     entropy: Entropy
 
     def below(self, bound: int) -> int:
+        # The remainder is biased, but a search needs no exact distribution.
         return int(self.entropy.words(1)[0] % np.uint64(bound))
 
 
@@ -108,6 +109,7 @@ def climb(
     best, score = start, _short_audit(mechanism, start, claim, entropy, draws).lower_bound
     for _ in range(steps):
         table = best[0]
+        # Half of the steps keep the table, to try its other neighbours.
         if choice.below(2):
             table = moves[choice.below(len(moves))](table, rows, choice)
         candidates = neighbours(table, rows, relation=relation)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.privacy.accounting.losses import Approx, Pure
 from sfumato.testing.audit.features import Feature, features
-from sfumato.testing.audit.special import special
+from sfumato.testing.audit.fit import special
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -91,6 +91,7 @@ Claim = Pure | Approx | Curve
 Mechanism = Callable[[Any, int, "Entropy"], "NDArray[Any]"]
 
 _THRESHOLDS = 256
+"""The thresholds that are tried for each feature."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,7 @@ def audit(
     """
     first, second = (_draw(mechanism, side, draws, entropy) for side in pair)
     chosen = _choose(first, second, claim, alpha, extra)
+    # Fresh outputs: on those that chose the event the bound would be too high (overfitting).
     first, second = (_draw(mechanism, side, draws, entropy) for side in pair)
     hits = chosen.hits(first, second)
     bound = float(_bound(claim, hits[0], hits[1], draws, alpha)[()])
@@ -206,6 +208,7 @@ def _choose(
     alpha: float,
     extra: Sequence[Feature],
 ) -> _Event:
+    # A third ranks the keys; the threshold is set on outputs that the ranking has not seen.
     ranking = len(first) // 3
     seen = np.concatenate((first[:ranking], second[:ranking]))
     events = [
@@ -228,6 +231,7 @@ def _thresholds(
     keys = [feature.keys(first), feature.keys(second)]
     seen = np.unique(np.concatenate((keys[0][:ranking], keys[1][:ranking])))
     counts = [np.bincount(_rank(seen, side[:ranking]), minlength=len(seen)) for side in keys]
+    # By likelihood ratio (Neyman-Pearson); 0.5 keeps the ratio of unseen keys finite.
     order = np.argsort(-(counts[0] + 0.5) / (counts[1] + 0.5), kind="stable")
     ranks = np.empty(len(seen), dtype=np.int64)
     ranks[order] = np.arange(len(seen))
