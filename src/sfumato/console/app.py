@@ -18,7 +18,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 
 from sfumato.console import home, public_pages, rendering, sign_in
 from sfumato.console.analyst import datasets, jobs, programs, questions
-from sfumato.console.forms import check_site, check_token, read_form, read_query
+from sfumato.console.forms import FormValues, check_site, check_token, read_form, read_query
 from sfumato.console.owner import (
     consent,
     operation_forms,
@@ -272,7 +272,13 @@ class _Console:
             # Idle time counts from the last page, and a notice is shown once.
             self._vault.logins.note_use(session.id, shown=bool(session.notices))
         template = result.template or route.template
-        facts = {**self._frame(session, route.title, route.path), "visit": visit, **result.facts}
+        facts = {
+            **self._frame(session, route.title, route.path),
+            "visit": visit,
+            "values": FormValues(result.values or {}),
+            "errors": FormValues(result.errors or {}),
+            **result.facts,
+        }
         response = Response(rendering.render(template, facts), result.status, media_type=_HTML)
         if session.is_used and not session.is_sent:
             send_cookie(response, self._setting, session.id)

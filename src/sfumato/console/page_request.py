@@ -111,6 +111,10 @@ class Page:
     status: int = 200
     template: str | None = None
     """A template other than that of the route."""
+    values: Mapping[str, str] | None = None
+    """The texts in the fields of its forms, by field."""
+    errors: Mapping[str, str] | None = None
+    """Errors to show beside the fields; the error under "" is about the whole form."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.console.forms import YES, FormValues, field_errors
+from sfumato.console.forms import YES, field_errors
 from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_page
 from sfumato.data.schema.column import Kind
 from sfumato.errors import SfumatoError
@@ -28,9 +28,26 @@ def list_registries(visit: Visit) -> Page:
     return Page({"registries": registries, "list": CONSENT})
 
 
-def registry_page(visit: Visit) -> Page:
-    """Show one registry with its forms."""
-    return _registry_page(visit)
+def registry_page(
+    visit: Visit,
+    *,
+    record: Mapping[str, Any] | None = None,
+    person: str = "",
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
+    """Show one registry with its forms; `record` is what was looked up about a person."""
+    registry = _registry(visit)
+    facts = {
+        "registry": registry.show(),
+        "purposes": registry.purposes,
+        "all_purposes": _ALL_PURPOSES,
+        "page": _page_of(registry),
+        "record": record,
+        "person_id": person,
+    }
+    return Page(facts, status, values=values, errors=errors)
 
 
 def look_up_person(visit: Visit) -> Page:
@@ -39,8 +56,8 @@ def look_up_person(visit: Visit) -> Page:
     try:
         record = registry.show(_person_id(registry, visit.text("person")))
     except (SfumatoError, ValueError) as error:
-        return _registry_page(visit, errors=_errors("look", error), status=422)
-    return _registry_page(visit, record=record, person=visit.text("person"))
+        return registry_page(visit, errors=_errors("look", error), status=422)
+    return registry_page(visit, record=record, person=visit.text("person"))
 
 
 def record_answer(visit: Visit) -> Page | Redirect:
@@ -56,7 +73,7 @@ def record_answer(visit: Visit) -> Page | Redirect:
             registry.withdraw(person, withdrawn, operator=visit.operator)
     except (SfumatoError, ValueError) as error:
         errors = _errors("say", error)
-        return _registry_page(visit, values=visit.values, errors=errors, status=422)
+        return registry_page(visit, values=visit.values, errors=errors, status=422)
     notice = (
         "The consent is recorded."
         if agrees
@@ -69,7 +86,7 @@ def import_answers(visit: Visit) -> Page | Redirect:
     """Record the answers of many people from a file, all or none of them."""
     registry, upload = _registry(visit), visit.files.get("file")
     if upload is None or not upload.size:
-        return _registry_page(visit, errors={"file.": "Choose a file first."}, status=422)
+        return registry_page(visit, errors={"file.": "Choose a file first."}, status=422)
     # A file of our own name in a folder that is removed: no name of the sender becomes a path.
     with Scratch(temporary_folder(), "sfumato-") as folder:
         path = folder / "consent.csv"
@@ -81,7 +98,7 @@ def import_answers(visit: Visit) -> Page | Redirect:
                 name: problem.replace(str(path), "the file")
                 for name, problem in _errors("file", error).items()
             }
-            return _registry_page(visit, errors=errors, status=422)
+            return registry_page(visit, errors=errors, status=422)
     notice = f"{counts['changed']:,} answers changed, {counts['unchanged']:,} were known already."
     return Redirect(_page_of(registry), notice)
 
@@ -105,29 +122,6 @@ def _errors(form: str, error: Exception) -> dict[str, str]:
 def _person_id(registry: ConsentRegistry, text: str) -> str | int:
     # "7" and 7 are different people to the registry: the kind of its column decides.
     return int(text) if registry.kind is Kind.INTEGER else text
-
-
-def _registry_page(
-    visit: Visit,
-    *,
-    record: Mapping[str, Any] | None = None,
-    person: str = "",
-    values: Mapping[str, str] | None = None,
-    errors: Mapping[str, str] | None = None,
-    status: int = 200,
-) -> Page:
-    registry = _registry(visit)
-    facts = {
-        "registry": registry.show(),
-        "purposes": registry.purposes,
-        "all_purposes": _ALL_PURPOSES,
-        "page": _page_of(registry),
-        "record": record,
-        "person_id": person,
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
-    }
-    return Page(facts, status)
 
 
 def _registry(visit: Visit) -> ConsentRegistry:

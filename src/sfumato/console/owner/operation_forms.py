@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sfumato.console.forms import FormValues, field_errors
+from sfumato.console.forms import field_errors
 from sfumato.console.page_request import (
     Audience,
     Page,
@@ -79,11 +79,9 @@ def _form_page(
         "help": operation.help,
         "fields": operation.fields,
         "list": LIST,
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
         "rows": rows,
     }
-    return Page(facts, status)
+    return Page(facts, status, values=values, errors=errors)
 
 
 def _do(operation: Operation, visit: Visit) -> Page:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from sfumato.console.forms import FormValues, field_errors
+from sfumato.console.forms import field_errors
 from sfumato.console.home import gauges
 from sfumato.console.page_request import Page, Redirect, Visit, owner_page
 from sfumato.errors import SfumatoError
@@ -36,9 +36,27 @@ _CHART_NOTE = (
 )
 
 
-def list_principals(visit: Visit) -> Page:
+def list_principals(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     """List all principals, with the form that adds another."""
-    return Page(_principals(visit))
+    registry = visit.vault.principal_registry
+    accounts = registry.accounts()
+    principals = [
+        principal.to_json()
+        | {"budgets": [] if principal.is_owner else registry.balances(principal.name, accounts)}
+        for principal in registry.list()
+    ]
+    facts = {
+        "principals": principals,
+        "kinds": _KINDS,
+        "populations": list(visit.vault.config.budgets),
+        "list": PEOPLE,
+    }
+    return Page(facts, status, values=values, errors=errors)
 
 
 def add_principal(visit: Visit) -> Page | Redirect:
@@ -51,7 +69,7 @@ def add_principal(visit: Visit) -> Page | Redirect:
             visit.text("name"), visit.text("kind"), operator=visit.operator, **fields
         )
     except SfumatoError as error:
-        return Page(_principals(visit, visit.values, field_errors(error, _FIELDS)), 422)
+        return list_principals(visit, visit.values, field_errors(error, _FIELDS), 422)
     notice = f"{added.name} was added. Invite them next."
     return Redirect(f"{PEOPLE}/{quote(added.name)}", notice)
 
@@ -115,9 +133,40 @@ def revoke_token(visit: Visit) -> Redirect:
     return Redirect(f"{PEOPLE}/{quote(principal.name)}", "The token is revoked on every server.")
 
 
-def budgets_page(visit: Visit) -> Page:
+def budgets_page(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     """Show all budgets and who spent what."""
-    return Page(_budgets(visit))
+    all_charges, now = spending(visit.vault.ledger), datetime.now(UTC)
+    accounts = {account["account"]: account for account in gauges(visit)}
+    populations = []
+    for name in visit.vault.config.budgets:
+        charges = of_population(all_charges, name)
+        totals = [
+            (principal, charge_count, f"{float(epsilon):.6g}")
+            for principal, (charge_count, epsilon) in by_principal(charges).items()
+        ]
+        newest = [
+            (charge.entry, charge.time.isoformat(" ")[:16], charge.principal, charge.cost)
+            for charge in reversed(charges[-_MOST_CHARGES:])
+        ]
+        picture = spending_picture(charges, name, now) if charges else None
+        populations.append(
+            {
+                "name": name,
+                "account": accounts[name],
+                "totals": totals,
+                "newest": newest,
+                "picture": picture,
+            }
+        )
+    facts = {
+        "populations": populations,
+    }
+    return Page(facts, status, values=values, errors=errors)
 
 
 def set_budget(visit: Visit) -> Page | Redirect:
@@ -130,7 +179,7 @@ def set_budget(visit: Visit) -> Page | Redirect:
         errors = {
             f"{account}.{name}": problem for name, problem in field_errors(error, amounts).items()
         }
-        return Page(_budgets(visit, visit.values, errors), 422)
+        return budgets_page(visit, visit.values, errors, 422)
     return Redirect(BUDGETS, f"{account} has a new budget from now on.")
 
 
@@ -195,32 +244,8 @@ def _principal_page(
         "page": f"{PEOPLE}/{quote(principal.name)}",
         "link": link,
         "token": token,
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
     }
-    return Page(facts, status)
-
-
-def _principals(
-    visit: Visit,
-    values: Mapping[str, str] | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    registry = visit.vault.principal_registry
-    accounts = registry.accounts()
-    principals = [
-        principal.to_json()
-        | {"budgets": [] if principal.is_owner else registry.balances(principal.name, accounts)}
-        for principal in registry.list()
-    ]
-    return {
-        "principals": principals,
-        "kinds": _KINDS,
-        "populations": list(visit.vault.config.budgets),
-        "list": PEOPLE,
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
-    }
+    return Page(facts, status, values=values, errors=errors)
 
 
 def _principal(visit: Visit) -> Principal:
@@ -229,41 +254,6 @@ def _principal(visit: Visit) -> Principal:
     if name not in {principal.name for principal in registry.list()}:
         raise not_found()
     return registry.get(name)
-
-
-def _budgets(
-    visit: Visit,
-    values: Mapping[str, str] | None = None,
-    errors: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    all_charges, now = spending(visit.vault.ledger), datetime.now(UTC)
-    accounts = {account["account"]: account for account in gauges(visit)}
-    populations = []
-    for name in visit.vault.config.budgets:
-        charges = of_population(all_charges, name)
-        totals = [
-            (principal, charge_count, f"{float(epsilon):.6g}")
-            for principal, (charge_count, epsilon) in by_principal(charges).items()
-        ]
-        newest = [
-            (charge.entry, charge.time.isoformat(" ")[:16], charge.principal, charge.cost)
-            for charge in reversed(charges[-_MOST_CHARGES:])
-        ]
-        picture = spending_picture(charges, name, now) if charges else None
-        populations.append(
-            {
-                "name": name,
-                "account": accounts[name],
-                "totals": totals,
-                "newest": newest,
-                "picture": picture,
-            }
-        )
-    return {
-        "populations": populations,
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
-    }
 
 
 def _day(time: datetime) -> float:

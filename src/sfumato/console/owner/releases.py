@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from sfumato.anonymize.pipeline import Algorithm
 from sfumato.console.analyst.jobs import find_release
-from sfumato.console.forms import YES, FormValues, field_errors, split_list
+from sfumato.console.forms import YES, field_errors, split_list
 from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_page
 from sfumato.console.public_pages import download_file
 from sfumato.data.schema.column import Role
@@ -41,14 +41,52 @@ _CANDIDATES = {ANONYMIZE: "k", "publish": "epsilon", "synthesize": "epsilon"}
 _INTEGERS = ("k", "l", "rows")
 
 
-def list_releases(visit: Visit) -> Page:
+def list_releases(visit: Visit, errors: Mapping[str, str] | None = None, status: int = 200) -> Page:
     """List all jobs and releases."""
-    return Page(_releases(visit))
+    datasets = visit.vault.config.datasets.items()
+    jobs = visit.vault.jobs.list(principal=visit.principal)
+    facts = {
+        "datasets": [name for name, dataset in datasets if isinstance(dataset, PrivateSet)],
+        "jobs": [job.to_json() for job in jobs if not job.release],
+        "releases": visit.vault.releases.list(principal=visit.principal),
+        "compare": COMPARE,
+        "request": token_hex(8),
+        "list": RELEASES,
+    }
+    return Page(facts, status, errors=errors)
 
 
-def new_release_page(visit: Visit) -> Page:
+def new_release_page(
+    visit: Visit,
+    values: Mapping[str, str] | None = None,
+    errors: Mapping[str, str] | None = None,
+    status: int = 200,
+) -> Page:
     """Show the forms that make a release from a data set."""
-    return _new_release_forms(visit)
+    name = visit.path["name"]
+    dataset = visit.vault.config.datasets.get(name)
+    if not isinstance(dataset, PrivateSet):
+        raise not_found()
+    schema = visit.vault.private(name, principal=visit.principal).schema
+    choices = {
+        field.name: field.choices
+        for family in ("publish", "synthesize")
+        for field in FAMILIES[family].fields
+    }
+    balances = {account["account"]: account["balance"] for account in visit.vault.accounts()}
+    facts = {
+        "name": name,
+        "balance": balances[dataset.population],
+        "purposes": visit.vault.purposes(name),
+        "columns": [column.name for column in schema.columns if column.role is not Role.IDENTIFIER],
+        "sensitive": [column.name for column in schema.by_role(Role.SENSITIVE)],
+        "quasi": [column.name for column in schema.by_role(Role.QUASI)],
+        "algorithms": get_args(Algorithm),
+        "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
+        "methods": choices["method"],
+        "request": token_hex(8),
+    }
+    return Page(facts, status, values=values, errors=errors)
 
 
 def submit_release(visit: Visit) -> Page | Redirect:
@@ -68,7 +106,7 @@ def submit_release(visit: Visit) -> Page | Redirect:
             )
     except (SfumatoError, ValueError) as error:
         errors = {f"{family}.{field}": problem for field, problem in _errors(error, family).items()}
-        return _new_release_forms(visit, visit.values, errors, 422)
+        return new_release_page(visit, visit.values, errors, 422)
     return Redirect(RELEASES, "The release is being made. Its job is listed below.")
 
 
@@ -82,7 +120,7 @@ def compare_releases(visit: Visit) -> Page | Redirect:
     names = sorted({dataset_of[release] for release in chosen if release in dataset_of})
     if len(names) != 1:  # attacks need one original to compare with
         problem = "Tick releases of the same data set to compare them."
-        return Page(_releases(visit, {"release": problem}), 422)
+        return list_releases(visit, {"release": problem}, 422)
     try:
         visit.vault.jobs.submit(
             COMPARE, names[0], principal=visit.principal, releases=[*chosen],
@@ -90,7 +128,7 @@ def compare_releases(visit: Visit) -> Page | Redirect:
             request_id=_request_id(visit),
         )  # fmt: skip
     except SfumatoError as error:
-        return Page(_releases(visit, {"release": field_errors(error)[""]}), 422)
+        return list_releases(visit, {"release": field_errors(error)[""]}, 422)
     return Redirect(RELEASES, "The comparison is running. Its job is listed below.")
 
 
@@ -140,9 +178,21 @@ def release_file(visit: Visit) -> Download:
     return download_file(find_release(visit), visit.path["file"])
 
 
-def list_feeds(visit: Visit) -> Page:
+def list_feeds(visit: Visit, errors: Mapping[str, str] | None = None, status: int = 200) -> Page:
     """List all feeds with their readers."""
-    return Page(_feeds(visit))
+    feeds = [
+        {
+            **feed.to_json(),
+            "span": feed.span,
+            "periods": None if feed.is_unending else len(feed.periods),
+            "total_cost": ", ".join(f"{name} {amount}" for name, amount in feed.whole_cost.items()),
+        }
+        for feed in visit.vault.feed_registry.list(principal=visit.principal)
+    ]
+    facts = {
+        "feeds": feeds, "readers": _possible_readers(visit), "list": FEEDS,
+        }  # fmt: skip
+    return Page(facts, status, errors=errors)
 
 
 def open_feed(visit: Visit) -> Page | Redirect:
@@ -151,7 +201,7 @@ def open_feed(visit: Visit) -> Page | Redirect:
     try:
         visit.vault.feed_registry.open_to(feed.name, readers, operator=visit.operator)
     except SfumatoError as error:
-        return Page(_feeds(visit, {feed.name: field_errors(error)[""]}), 422)
+        return list_feeds(visit, {feed.name: field_errors(error)[""]}, 422)
     return Redirect(FEEDS, f"{feed.name} is open to {', '.join(readers) or 'nobody else'}.")
 
 
@@ -204,54 +254,6 @@ def _errors(error: Exception, family: str) -> dict[str, str]:
     return field_errors(error, (*_FIELDS[family], _BOXES[family]))
 
 
-def _new_release_forms(
-    visit: Visit,
-    values: Mapping[str, str] | None = None,
-    errors: Mapping[str, str] | None = None,
-    status: int = 200,
-) -> Page:
-    name = visit.path["name"]
-    dataset = visit.vault.config.datasets.get(name)
-    if not isinstance(dataset, PrivateSet):
-        raise not_found()
-    schema = visit.vault.private(name, principal=visit.principal).schema
-    choices = {
-        field.name: field.choices
-        for family in ("publish", "synthesize")
-        for field in FAMILIES[family].fields
-    }
-    balances = {account["account"]: account["balance"] for account in visit.vault.accounts()}
-    facts = {
-        "name": name,
-        "balance": balances[dataset.population],
-        "purposes": visit.vault.purposes(name),
-        "columns": [column.name for column in schema.columns if column.role is not Role.IDENTIFIER],
-        "sensitive": [column.name for column in schema.by_role(Role.SENSITIVE)],
-        "quasi": [column.name for column in schema.by_role(Role.QUASI)],
-        "algorithms": get_args(Algorithm),
-        "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
-        "methods": choices["method"],
-        "request": token_hex(8),
-        "values": FormValues(values or {}),
-        "errors": FormValues(errors or {}),
-    }
-    return Page(facts, status)
-
-
-def _releases(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
-    datasets = visit.vault.config.datasets.items()
-    jobs = visit.vault.jobs.list(principal=visit.principal)
-    return {
-        "datasets": [name for name, dataset in datasets if isinstance(dataset, PrivateSet)],
-        "jobs": [job.to_json() for job in jobs if not job.release],
-        "releases": visit.vault.releases.list(principal=visit.principal),
-        "compare": COMPARE,
-        "request": token_hex(8),
-        "list": RELEASES,
-        "errors": FormValues(errors or {}),
-    }
-
-
 def _release_page(
     visit: Visit,
     release: LocalRelease,
@@ -263,9 +265,8 @@ def _release_page(
         "options": visit.vault.jobs.get(release.id, principal=visit.principal).asked,
         "readers": _possible_readers(visit),
         "page": f"{RELEASES}/{release.id}",
-        "errors": FormValues(errors or {}),
     }
-    return Page(facts, status)
+    return Page(facts, status, errors=errors)
 
 
 def _possible_readers(visit: Visit) -> list[str]:
@@ -279,22 +280,6 @@ def _comparison(visit: Visit, name: str) -> str:
     if job is None or job.family != COMPARE or html is None:
         raise not_found()
     return html
-
-
-def _feeds(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
-    feeds = [
-        {
-            **feed.to_json(),
-            "span": feed.span,
-            "periods": None if feed.is_unending else len(feed.periods),
-            "total_cost": ", ".join(f"{name} {amount}" for name, amount in feed.whole_cost.items()),
-        }
-        for feed in visit.vault.feed_registry.list(principal=visit.principal)
-    ]
-    return {
-        "feeds": feeds, "readers": _possible_readers(visit), "list": FEEDS,
-        "errors": FormValues(errors or {}),
-    }  # fmt: skip
 
 
 def _feed(visit: Visit) -> Feed:

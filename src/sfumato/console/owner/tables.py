@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from sfumato.attack.inspection_pages import stands_out, uniqueness
@@ -34,16 +34,42 @@ TABLES, DRAFTS = "/console/owner/tables", "/console/owner/drafts"
 _BUDGET_FIELDS = ("epsilon", "delta", "population", "purposes", "consent")
 
 
-def list_tables(visit: Visit) -> Page:
+def list_tables(visit: Visit, errors: Mapping[str, str] | None = None, status: int = 200) -> Page:
     """List all tables, with the forms that add another."""
-    return Page(_tables(visit))
+    vault = visit.vault
+    accounts = vault.accounts(principal=visit.principal)
+    balances = {account["account"]: account["balance"] for account in accounts}
+    datasets = [
+        {
+            "name": name,
+            "private": isinstance(dataset, PrivateSet),
+            "unit": dataset.unit.sentence() if isinstance(dataset, PrivateSet) else PUBLIC_TABLE,
+            "balance": (
+                balances.get(dataset.population, "") if isinstance(dataset, PrivateSet) else ""
+            ),
+        }
+        for name, dataset in vault.config.datasets.items()
+    ]
+    errors = dict(errors or {})
+    try:
+        sources = server_sources(visit.data)
+    except SfumatoError as error:
+        sources, errors = [], {**field_errors(error, ("source",)), **errors}
+    facts = {
+        "datasets": datasets,
+        "drafts": _drafts(visit).list(),
+        "sources": sources,
+        "endings": ",".join(ENDINGS),
+        "most_mebibytes": MOST_BYTES // 1024**2,
+    }
+    return Page(facts, status, errors=errors)
 
 
 def upload_table(visit: Visit) -> Page | Redirect:
     """Begin a draft with an uploaded table."""
     upload = visit.files.get("file")
     if upload is None or not upload.name:
-        return Page(_tables(visit, {"file": "Choose a file first."}), 422)
+        return list_tables(visit, {"file": "Choose a file first."}, 422)
     return _begin_draft(visit, "file", lambda: _drafts(visit).from_upload(upload.file, upload.name))
 
 
@@ -148,39 +174,9 @@ def _begin_draft(visit: Visit, field: str, begin: Callable[[], TableDraft]) -> P
     try:
         draft = begin()
     except SfumatoError as error:
-        return Page(_tables(visit, {field: field_errors(error)[""]}), 422)
+        return list_tables(visit, {field: field_errors(error)[""]}, 422)
     notice = "The table was read. Nothing of it is public yet: check the guessed schema."
     return Redirect(f"{DRAFTS}/{draft.id}", notice)
-
-
-def _tables(visit: Visit, errors: Mapping[str, str] | None = None) -> dict[str, Any]:
-    vault = visit.vault
-    accounts = vault.accounts(principal=visit.principal)
-    balances = {account["account"]: account["balance"] for account in accounts}
-    datasets = [
-        {
-            "name": name,
-            "private": isinstance(dataset, PrivateSet),
-            "unit": dataset.unit.sentence() if isinstance(dataset, PrivateSet) else PUBLIC_TABLE,
-            "balance": (
-                balances.get(dataset.population, "") if isinstance(dataset, PrivateSet) else ""
-            ),
-        }
-        for name, dataset in vault.config.datasets.items()
-    ]
-    errors = dict(errors or {})
-    try:
-        sources = server_sources(visit.data)
-    except SfumatoError as error:
-        sources, errors = [], {**field_errors(error, ("source",)), **errors}
-    return {
-        "datasets": datasets,
-        "drafts": _drafts(visit).list(),
-        "sources": sources,
-        "endings": ",".join(ENDINGS),
-        "most_mebibytes": MOST_BYTES // 1024**2,
-        "errors": FormValues(errors),
-    }
 
 
 def _schema_page(
@@ -207,12 +203,11 @@ def _schema_page(
         "public_table": PUBLIC_TABLE,
         "columns": columns,
         "fields": FormValues(edited.fields),
-        "errors": FormValues(edited.errors),
         "kinds": schema_form.KINDS,
         "roles": schema_form.ROLES,
         "hierarchies": schema_form.HIERARCHIES,
     }
-    return Page(facts, status)
+    return Page(facts, status, errors=edited.errors)
 
 
 def _seen_domain(seen: Schema, name: str) -> str:
@@ -243,12 +238,10 @@ def _add_form(
 ) -> Page:
     facts = {
         "draft": draft,
-        "values": FormValues(values),
-        "errors": FormValues(errors or {}),
         "unit": draft.schema.unit.sentence(),
         "populations": list(visit.vault.config.budgets),
     }
-    return Page(facts, status)
+    return Page(facts, status, values=values, errors=errors)
 
 
 def _drafts(visit: Visit) -> TableDrafts:
