@@ -30,7 +30,7 @@ def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the last of several columns, separated by commas."""
     before, comma, last = incomplete.rpartition(",")
-    typed = before.split(",")
+    typed = before.split(",")  # a column is not proposed twice
     # While an option lacks its value, the parser has not yet assigned the other words to names.
     names = _column_names(ctx.params, [str(ctx.params.get("name")), *ctx.args])
     return [

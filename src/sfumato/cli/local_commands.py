@@ -83,6 +83,7 @@ def locate(
     from sfumato.release.files_in_use import source_files
     from sfumato.release.output import Output, check_outputs
 
+    # Before noise is drawn: a second run on the same locations costs epsilon again.
     check_outputs(Output.parse(out), several=False, overwrite=overwrite, kept=source_files(file))
     release, outside = located(file, at.split(","), box.split(","), epsilon=epsilon, unit=unit)  # type: ignore[arg-type]
     release.save(out, overwrite=overwrite)
@@ -143,10 +144,11 @@ def sandbox(as_json: Json = False) -> None:
     from sfumato.errors import PolicyError
     from sfumato.methods.programs.sandbox import VARIABLE, chamber, chambers
 
+    # All of them, not only the first that holds: an operator wants to see why the better ones fail.
     probes = {provider.name: provider.probe() for provider in chambers()}
     try:
         chosen = chamber().name
-    except PolicyError:
+    except PolicyError:  # the operator requires one that does not hold
         chosen = None
     if as_json:
         results = [

@@ -42,6 +42,7 @@ def handle_stop_signals() -> None:
     A signal that is ignored already, as `nohup` ignores SIGHUP, stays ignored.
     """
     for number in _STOP_SIGNALS:
+        # Python handles SIGINT itself, in the same way.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _stop)
 
@@ -65,7 +66,8 @@ def open_streams() -> None:
     A file opened later would get the descriptor of a closed stream, and whatever a library prints
     would end up in it.
     """
-    output_is_closed = sys.stdout is None
+    output_is_closed = sys.stdout is None  # Python sets it to None if the descriptor is closed
+    # The system gives out the lowest free descriptor, so this fills 0, 1 and 2.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -84,6 +86,7 @@ def open_streams() -> None:
 def check_arguments(arguments: Sequence[str]) -> None:
     """Refuse an argument that is not UTF-8: it cannot name a file of ours."""
     for number, argument in enumerate(arguments, start=1):
+        # Python decodes bytes that are not UTF-8 as surrogates, which no encoder accepts later.
         if any("\ud800" <= character <= "\udfff" for character in argument):
             shown = argument.encode("utf-8", "backslashreplace").decode()
             raise ParameterError(
@@ -127,7 +130,7 @@ def pause_garbage_collection() -> None:
 def resume_garbage_collection() -> None:
     """Turn garbage collection on if it was paused; it then skips all objects loaded so far."""
     if not gc.isenabled():
-        gc.freeze()
+        gc.freeze()  # collections then skip what the imports made
         gc.enable()
 
 
@@ -138,6 +141,7 @@ def end_process(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
+        # Freeing millions of objects one by one would only delay the caller.
         os._exit(code)
 
 

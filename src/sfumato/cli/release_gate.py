@@ -81,6 +81,7 @@ def table_gate(require: list[str] | None, *, no_attacks: bool, publish: bool) ->
     from sfumato.attack.requirements import attacks_wanted, read_requirements
 
     required = read_requirements(require or [])
+    # A requirement without attacks could never be checked.
     attacks_wanted(not no_attacks, required, publish=publish, off="--no-attacks")
     return TableGate(required, publish, not no_attacks)
 
@@ -131,6 +132,7 @@ def check_kept(
     from sfumato.release.files_in_use import vault_files_around
     from sfumato.release.sidecar import holder_file
 
+    # After the charge it would be too late: the budget is spent, and the file is not written.
     holder = holder_file(targets[0])
     for path in (holder, *([] if page is None else [page])):
         check_target(path, overwrite=overwrite, kept=(*kept, *vault_files_around(path)))

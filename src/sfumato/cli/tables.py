@@ -20,6 +20,7 @@ def answer_table(answer: ShownAnswer) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in answer.columns:
         side: Literal["right", "left"] = "right" if column.is_number else "left"
+        # Folded, never cut: a number without its last digits would be a wrong number.
         table.add_column(printable(column.name), justify=side, overflow="fold")
         if column.bars is not None:
             table.add_column(column.bar_title, overflow="fold")

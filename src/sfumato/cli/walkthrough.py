@@ -40,6 +40,7 @@ def complete(values: dict[str, Any]) -> None:
     values
         The options that were typed, by name; the answers are added to them.
     """
+    # Without a terminal, as in a script, the command fails with an error that names the option.
     if values.get("public") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     schema = _complete_schema(values["source"], values.get("schema"), unit=values.get("unit"))
@@ -125,6 +126,7 @@ def _write(schema_draft: SchemaDraft, schema: Path | None) -> Path:
     """Show the schema, and write it to the path that the user names."""
     folder = Path() if schema is None else schema.parent
     _print(f"\n{schema_draft.text(folder)}")
+    # A name that is free, since Enter must never replace a file.
     proposed, number = folder / f"{schema_draft.schema.table}.toml", 1
     while proposed.exists():
         number += 1

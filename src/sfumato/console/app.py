@@ -99,7 +99,9 @@ POLICY = (
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 """The content security policy of every page: nothing inline, nothing from other servers."""
+# A downloaded page that a browser opens anyway may run nothing in our origin.
 _DOWNLOAD_POLICY = "sandbox; default-src 'none'"
+# Safe, because the name of a static file changes with its content.
 _CACHED_FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -125,6 +127,7 @@ def console_pages(
             for path, listed in pages_at.items()
         ),
         console.route(rendering.STATIC, [], GET=console.static_file),
+        # Last: unknown pages of the console are refused as pages, not as JSON.
         console.route("/console/{rest:path}", []),
     ]
 
@@ -302,6 +305,7 @@ class _Console:
     def _redirect(self, session: VisitSession, result: Redirect) -> Response:
         response = RedirectResponse(result.to, 303)
         current = session.id if result.session is None else result.session
+        # In the session, not in the address: a link must not make our page say something.
         if result.notice is not None and current:
             self._vault.logins.set_notices(current, [result.notice])
         if result.device is not None:
@@ -312,6 +316,7 @@ class _Console:
 
     def _to_sign_in(self, request: Request) -> Response:
         path = request.scope["path"]
+        # Only a GET can be repeated after the sign-in.
         to = f"?to={quote(path)}" if _method(request) == "GET" and leads_inside(path) else ""
         response = RedirectResponse(f"{SIGN_IN}{to}", 303)
         if is_unread(request):
@@ -322,6 +327,7 @@ class _Console:
     def _refuse(self, request: Request, error: SfumatoError) -> Response:
         """Show an error as a page, with the message that commands and HTTP show too."""
         problem = problem_json.problem_of(error, charging=is_charging(request))
+        # Before the session was looked up (a foreign host, say) the page shows no visitor.
         session = getattr(request.state, "session", VisitSession(""))
         facts = {
             **self._frame(session, HTTPStatus(problem["status"]).phrase, ""),
@@ -336,6 +342,7 @@ def _download(result: Download) -> Response:
     headers = {"Content-Security-Policy": _DOWNLOAD_POLICY}
     if isinstance(result.content, Path):
         return FileResponse(result.content, 200, headers, result.media, filename=result.name)
+    # RFC 6266: quoted, so that a name cannot add a header or a second file name.
     name = quote(result.name, safe="")
     headers["Content-Disposition"] = f"attachment; filename*=utf-8''{name}"
     return Response(result.content, 200, headers, result.media)

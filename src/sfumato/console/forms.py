@@ -35,6 +35,7 @@ MOST_FIELDS = 25_000
 YES = "yes"
 """The value of a ticked box."""
 _MOST_FILES = 4
+# A gigabyte then takes at most three hours; a slower sender is disconnected.
 _SLOWEST_BYTES_PER_SECOND = 1e5
 _URLENCODED = "application/x-www-form-urlencoded"
 _MULTIPART = "multipart/form-data"
@@ -111,6 +112,7 @@ async def _read_multipart(
     request: Request, uploads: int, seconds: float
 ) -> AsyncIterator[SentForm]:
     length = request.headers.get("content-length", "")
+    # 18 digits: a longer number would be slow to convert and exceeds any limit.
     if not length.isdigit() or len(length) > 18 or "transfer-encoding" in request.headers:
         raise RequestError(
             411, "request_malformed", "Send the body in one piece, with its Content-Length."
@@ -162,7 +164,7 @@ def _group_fields(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]
     """All values of each field, with line ends as Python has them and without NUL bytes."""
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if "\0" in value:
+        if "\0" in value:  # databases and C libraries would cut the text there
             raise RequestError(400, "request_malformed", "A field of the form has a NUL.")
         fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return {name: tuple(values) for name, values in fields.items()}
@@ -193,13 +195,19 @@ class FormValues(dict[str, str]):
         return ""
 
 
-def field_errors(error: SfumatoError, fields: Iterable[str] = ()) -> dict[str, str]:
+def field_errors(error: SfumatoError, fields: Iterable[str] = (), form: str = "") -> dict[str, str]:
     """The message of an error under the field that it is about, or under "" for the whole form.
 
-    Errors that the visitor cannot mend (of the server, the ledger or an engine) are raised again.
+    On a page with several forms the names begin with that of the `form`, such as "grant.epsilon".
+
+    Raises
+    ------
+    SfumatoError
+        The error itself, if the visitor cannot mend it: one of the server, ledger or an engine.
     """
     if status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, SourceError):
         raise error
+    # Longest first: the code "epsilon_missing" is about "epsilon", not about a field "e".
     names = sorted(fields, key=len, reverse=True)
     candidates = (
         error.parameter,
@@ -208,7 +216,7 @@ def field_errors(error: SfumatoError, fields: Iterable[str] = ()) -> dict[str, s
         *(name for name in names if error.code.startswith(f"{name}_")),
     )
     field = next((name for name in candidates if name in names), None)
-    return {field or "": problem_of(error)["detail"]}
+    return {f"{form}.{field or ''}" if form else field or "": problem_of(error)["detail"]}
 
 
 def split_list(text: str) -> list[str]:

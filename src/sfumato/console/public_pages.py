@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.vault.releases import LocalRelease
 
 OPEN = "/console/open"
-_MOST_PICTURES, _MOST_PERIODS = 6, 60
+_MOST_PICTURES, _MOST_PERIODS = 6, 60  # what a page shows; files have everything
 
 
 def list_open_data(visit: Visit) -> Page:
@@ -145,6 +145,7 @@ def _feed_pictures(items: Sequence[FeedItem]) -> list[Picture]:
     if all(item.table.num_rows == 1 for item in items):
         table = pa.concat_tables([item.table for item in items])
         periods = pa.array([item.period.low for item in items])
+        # One series over time says more than the single number of the newest period.
         table = table.add_column(0, "period", periods)
         error = {name: {"bound95": [_bound95(item, name) for item in items]} for name in error}
     guarantee = Guarantee("differential privacy", newest.guarantee, {})

@@ -47,6 +47,7 @@ def static_files() -> dict[str, StaticFile]:
             text = picture_style() + sheet("page.css") + text
         content = text.encode()
         stem, _, ending = name.partition(".")
+        # 64 bits of the hash: enough to tell versions apart.
         digest = hashlib.sha256(content).hexdigest()[:16]
         static[name] = StaticFile(f"{stem}-{digest}.{ending}", _MEDIA[ending], content)
     return static

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sfumato.vault.principals import Principal
     from sfumato.vault.vault import Vault
 
-IDLE_SECONDS = 30 * 60.0
-ABSOLUTE_SECONDS = 12 * 3600.0
-_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+IDLE_SECONDS = 30 * 60.0  # a visitor who leaves a shared computer
+ABSOLUTE_SECONDS = 12 * 3600.0  # a working day: a stolen cookie is of no use tomorrow
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)  # 32 random bytes in base64url
 
 
 @dataclass
@@ -47,6 +47,7 @@ class VisitSession:
     def form_token(self) -> str:
         """The token in the forms of this session. It does not reveal the cookie."""
         self.is_used = True
+        # Derived, not stored: a server needs no state for it, and it ends with the session.
         return hmac.new(self.id.encode(), b"sfumato console form", hashlib.sha256).hexdigest()
 
 
@@ -67,7 +68,7 @@ def find_session(vault: Vault, setting: Setting, cookies: Sequence[str]) -> Visi
         return VisitSession(session, is_sent=True)
     try:
         person = vault.principal_registry.admitted(login.principal)
-    except SfumatoError:
+    except SfumatoError:  # their access expired while they were signed in
         end_session(vault, session)
         return VisitSession(session, is_sent=True)
     return VisitSession(session, person, login.notices, is_sent=True)

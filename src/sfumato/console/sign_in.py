@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 INVITATION = invitation_path("{secret}")
-SHORTEST, LONGEST = 12, 1000
+SHORTEST, LONGEST = 12, 1000  # characters; the limit bounds the time of a hash
 HASHED_AT_A_TIME = 2
 """How many hashes run at a time. Each takes 64 MiB and half a second of a core."""
 HASHES_PER_SECOND, HASHES_AT_ONCE = 0.5, 30
@@ -181,10 +181,11 @@ def check_password(vault: Vault, name: str, password: str, guesser: Guesser) -> 
         hasher().verify(expected, password[:LONGEST])
     except (VerificationError, InvalidHashError):
         return False
-    if stored_hash is None:
+    if stored_hash is None:  # the hash of nobody was right: no account, whatever was typed
         return False
     vault.logins.forget_tries(name, guesser)
     if hasher().check_needs_rehash(stored_hash):
+        # Recommended costs grow over the years; this is the only moment with the password.
         vault.logins.rehash(name, stored_hash, hasher().hash(password))
     return True
 

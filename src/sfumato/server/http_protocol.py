@@ -80,6 +80,7 @@ class _Limited(HttpToolsProtocol):
             self._begin_head()
         if self._is_in_head:
             self._head_bytes += len(data)
+        # Counted before parsing: the parser itself would collect headers without end.
         super().data_received(data)
         if self._is_in_head and self._head_bytes > self.limits.header_bytes:
             self._hang_up(_too_long(self.limits))
@@ -94,10 +95,12 @@ class _Limited(HttpToolsProtocol):
             return
         self._is_in_head = False
         self._stop_waiting()
+        # Again without the framing: the bytes above may include part of a body.
         length = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         if length > self.limits.header_bytes:
             self._hang_up(_too_long(self.limits))
             return
+        # Each waiting request holds memory, also if its responses are never read.
         if len(self.pipeline) >= self.limits.pipelined:
             self._hang_up(_too_many(self.limits))
             return
@@ -118,6 +121,7 @@ class _Limited(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         pipeline_was_empty = not self.pipeline
         super().on_response_complete()
+        # Uvicorn starts its own timer for idle connections; ours replaces it.
         self._unset_keepalive_if_required()
         if self._pending_refusal is not None:
             if pipeline_was_empty:
@@ -134,6 +138,7 @@ class _Limited(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Start the time in which the caller must go on reading the response."""
         super().pause_writing()
+        # abort, not close: close would wait for the very bytes that the caller does not read.
         self._write_timer = self.loop.call_later(self.limits.taking_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -195,7 +200,7 @@ class _Limited(HttpToolsProtocol):
         elif self._is_between_requests():
             self._close_with(problem)
             return
-        self._pending_refusal = problem
+        self._pending_refusal = problem  # sent in order, after the earlier responses
         self.flow.pause_reading()
 
     def _close_with(self, problem: RequestError | None) -> None:

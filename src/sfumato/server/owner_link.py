@@ -68,7 +68,7 @@ class OwnerLink:
         self._hash = _hash(self.secret)
         self._expires = clock() + _VALID_SECONDS
         self._pipe, write_end = os.pipe()
-        os.set_blocking(self._pipe, False)
+        os.set_blocking(self._pipe, False)  # the loser of a race must not wait for a second byte
         os.write(write_end, b"1")
         os.close(write_end)
 
@@ -110,6 +110,7 @@ class OwnerLink:
 
     def _check(self, request: Request) -> None:
         """Refuse a wrong, used or expired link, and a request that another site made (CSRF)."""
+        # In constant time: the duration must not show how many characters are right.
         is_right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
         if not is_right or self._clock() > self._expires or not self._is_unused():
             raise not_found()

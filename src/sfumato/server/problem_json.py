@@ -55,6 +55,7 @@ _BY_KIND: tuple[tuple[type[SfumatoError], int], ...] = (
     (EngineError, 503),
 )
 
+# A sandbox or a lock is soon free again; trials are limited by the hour.
 _RETRY_SECONDS = {
     "ledger_busy": "1",
     "heavy_work_busy": "2",
@@ -160,6 +161,7 @@ def problem_of(
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": error.code,
+        # The operator may see paths of this machine; callers may not.
         "detail": scrubbed(message),
         "kind": kind_of(error),
         # With these `sf.connect` spells the parameters of the message as Python does.

@@ -71,6 +71,7 @@ class Buckets:
 
     def take(self, key: str, count: int = 1) -> float:
         """Take `count` from a bucket. Return 0, or the seconds to wait (at least 1) if it lacks."""
+        # Surveys take from worker threads, so the event loop alone does not protect the levels.
         with self._lock:
             now = self._clock()
             old_level, since = self._levels.pop(key, (self._size, now))
@@ -88,6 +89,7 @@ class Buckets:
                 self._levels[key] = (min(self._size, level + 1), since)
 
     def _forget(self, now: float) -> None:
+        # In the order of last use, so the search ends at the first bucket that is not full.
         full_seconds = self._size / self._per_second
         while len(self._levels) > 1:
             oldest = next(iter(self._levels))
@@ -155,6 +157,7 @@ class FairWorkers:
     def __init__(self, workers: int) -> None:
         self._threads = CapacityLimiter(workers)
         self._free = workers
+        # Dictionaries keep the order of insertion: the first lane is the one whose turn it is.
         self._known: dict[str, deque[asyncio.Future[None]]] = {}
         self._strangers: dict[str, deque[asyncio.Future[None]]] = {}
 

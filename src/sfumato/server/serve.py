@@ -41,6 +41,7 @@ _JOB_THREADS = 2
 """The jobs that run at a time; questions have their own threads."""
 _SHORTEST_PREFIX_BITS = {4: 16, 6: 48}
 """By IP version: the widest network of proxies. Callers in it are trusted to use encryption."""
+# Host names that always lead to this machine, so no other site can use them (DNS rebinding).
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -64,7 +65,7 @@ class Listening:
         """Whether other machines can reach the server."""
         try:
             return not ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
+        except ValueError:  # a name: only this one is sure to mean this machine
             return self.host != "localhost"
 
     def setting(self, limits: Limits) -> Setting:
@@ -159,6 +160,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop after open requests; at a second Ctrl-C at once."""
+        # The first signal lets open requests finish, so that no charged answer is lost.
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
@@ -186,6 +188,7 @@ class VaultServer(Server):
 
     def answer(self, ready: Callable[[], None] = lambda: None) -> None:
         """Answer until a signal stops the server, and run the vault's jobs and feeds meanwhile."""
+        # Started only here: a server that cannot listen must not begin to work.
         self._vault.jobs.start(_JOB_THREADS)
         self._vault.feed_registry.start()
         try:
@@ -263,9 +266,9 @@ def _configuration(app: ASGIApp, listening: Listening, limits: Limits) -> uvicor
         ws="none",
         lifespan="off",
         log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
+        access_log=False,  # addresses and queries of callers are nobody's business
+        proxy_headers=False,  # `authorization` reads them, and only from configured proxies
+        server_header=False,  # a version would tell attackers which flaws to try
         timeout_graceful_shutdown=round(limits.ending_seconds),
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
@@ -318,6 +321,7 @@ def _bind(listening: Listening) -> socket.socket:
         )[0]
         with ExitStack() as on_error:
             listener = on_error.enter_context(socket.socket(family, kind, protocol))
+            # A restarted server must not wait until old connections are forgotten.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             on_error.pop_all()

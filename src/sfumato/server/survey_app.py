@@ -197,7 +197,7 @@ class _SurveySite:
 
     async def send_file(self, request: Request) -> Response:
         """Send the style sheet or a script."""
-        await self._round(request)
+        await self._round(request)  # without the round its files do not exist either
         name = request.path_params["file"]
         if name == "survey.css":
             return Response(style(), media_type="text/css; charset=utf-8")
@@ -260,6 +260,7 @@ class _SurveySite:
 
     def _form_page(self, collection: Collection) -> str:
         survey_round, shown = collection.round, self._shown(collection)
+        # Issued when the page is loaded: a page that is sent twice is still counted once.
         ticket, hand_ticket = collection.tickets(2)
         data = {
             "id": survey_round.id,
@@ -315,6 +316,7 @@ async def _read_form(request: Request, seconds: float) -> dict[str, object]:
     except ValueError:
         pairs = []
     fields = dict(pairs)
+    # Of a repeated field nobody can say which value the person meant.
     has_repeated_field = len(fields) < len(pairs)
     number = "" if has_repeated_field else fields.get("number", "")
     is_number = number.isascii() and number.isdigit() and len(number) < 9

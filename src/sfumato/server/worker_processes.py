@@ -53,6 +53,7 @@ def run_in(
             return  # this is a child, and it has ended its service
         pool.watch(processes, ready)
     finally:
+        # A child that returns from `serve` runs this too, and must not end its siblings.
         if pool.is_parent:
             pool.end()
             pool.wait()

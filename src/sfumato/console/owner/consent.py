@@ -113,10 +113,7 @@ def export_answers(visit: Visit) -> Download:
 def _errors(form: str, error: Exception) -> dict[str, str]:
     if not isinstance(error, SfumatoError):
         return {f"{form}.person": "People are numbers here: write one such as 1042."}
-    return {
-        f"{form}.{name}": problem
-        for name, problem in field_errors(error, ("person", "purpose")).items()
-    }
+    return field_errors(error, ("person", "purpose"), form)
 
 
 def _person_id(registry: ConsentRegistry, text: str) -> str | int:

@@ -38,11 +38,12 @@ CONNECTIONS = "connections.toml"
 CONNECTION = "connection "
 MOST_BYTES = 256 * 1024**2
 """The largest upload. Larger files are added from the server's data folder."""
-MOST_COLUMNS = 1000
+MOST_COLUMNS = 1000  # the form of a schema has about 20 fields for each
 ENDINGS = (".csv", ".tsv", ".parquet")
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NOTE, _SCHEMA, _SEEN = "draft.json", "schema.toml", "seen.toml"
-_MOST_LISTED = 500
+_MOST_LISTED = 500  # entries of a list to choose from; other files can be typed
+# A Parquet file of a megabyte can claim a billion equal rows.
 _MOST_ROWS = 100_000_000
 _MOST_UNPACKED_BYTES = 16 * MOST_BYTES
 _LONGEST_HEADER = 1024**2
@@ -141,12 +142,13 @@ class TableDrafts:
 
     def drop(self, table: TableDraft) -> None:
         """Delete a draft, and its table if it was uploaded."""
+        # First the note: without it the folder is no draft, even if its removal is interrupted.
         (table.folder / _NOTE).unlink(missing_ok=True)
         shutil.rmtree(table.folder)
 
     def _begin(self, name: str, store: Callable[[Path], str]) -> TableDraft:
         """Read a table and guess its schema. A table that cannot be read leaves nothing behind."""
-        draft_id = token_hex(8)
+        draft_id = token_hex(8)  # random: no name of the file becomes a path
         folder = self._folder / draft_id
         self._folder.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)

@@ -95,6 +95,7 @@ def _do(operation: Operation, visit: Visit) -> Page:
         find_source=partial(source_below, visit.data),
     )
     try:
+        # `remote`: files of the server cannot be named here.
         request = read(operation.request, visit.filled(*names), text=True, remote=True)
         result = operation.run(context, request)
     except SfumatoError as error:

@@ -28,7 +28,7 @@ PEOPLE, BUDGETS = "/console/owner/people", "/console/owner/budgets"
 _FIELDS = ("name", "kind", "epsilon", "delta", "population", "expires", "to")
 _KINDS = tuple(str(kind) for kind in PrincipalKind)
 _AMOUNTS = ("epsilon", "delta")
-_MOST_CHARGES = 50
+_MOST_CHARGES = 50  # on the page; `sfumato ledger export` has all
 _DAY_SECONDS = 86_400
 _CHART_NOTE = (
     "Charges for Gaussian noise are drawn as the epsilon of pure noise with the same share of the "
@@ -176,9 +176,7 @@ def set_budget(visit: Visit) -> Page | Redirect:
     try:
         visit.vault.limit(account, operator=visit.operator, **amounts)
     except SfumatoError as error:
-        errors = {
-            f"{account}.{name}": problem for name, problem in field_errors(error, amounts).items()
-        }
+        errors = field_errors(error, amounts, account)
         return budgets_page(visit, visit.values, errors, 422)
     return Redirect(BUDGETS, f"{account} has a new budget from now on.")
 
@@ -189,7 +187,7 @@ def spending_picture(charges: Sequence[Spent], population: str, now: datetime) -
     # The axis begins and ends at midnight, where its labels are.
     begin, end = math.floor(_day(charges[0].time)), math.ceil(_day(now))
     for name in by_principal(charges):
-        total = 0.0
+        total = 0.0  # for a picture floats do; the table has the exact amounts
         points.append(Point(name, begin, 0.0))
         for charge in charges:
             if charge.principal == name:
@@ -213,9 +211,7 @@ def _try(
     try:
         result = change()
     except SfumatoError as error:
-        errors = {
-            f"{action}.{name}": problem for name, problem in field_errors(error, _FIELDS).items()
-        }
+        errors = field_errors(error, _FIELDS, action)
         return _principal_page(visit, _principal(visit), visit.values, errors, status=422)
     return respond(result)
 

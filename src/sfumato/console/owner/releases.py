@@ -50,7 +50,7 @@ def list_releases(visit: Visit, errors: Mapping[str, str] | None = None, status:
         "jobs": [job.to_json() for job in jobs if not job.release],
         "releases": visit.vault.releases.list(principal=visit.principal),
         "compare": COMPARE,
-        "request": token_hex(8),
+        "request": token_hex(8),  # makes a form that is sent twice count once
         "list": RELEASES,
     }
     return Page(facts, status, errors=errors)
@@ -82,6 +82,7 @@ def new_release_page(
         "sensitive": [column.name for column in schema.by_role(Role.SENSITIVE)],
         "quasi": [column.name for column in schema.by_role(Role.QUASI)],
         "algorithms": get_args(Algorithm),
+        # Sparse vector needs a workload, which this form cannot ask for.
         "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
         "methods": choices["method"],
         "request": token_hex(8),
@@ -105,8 +106,7 @@ def submit_release(visit: Visit) -> Page | Redirect:
                 **options,
             )
     except (SfumatoError, ValueError) as error:
-        errors = {f"{family}.{field}": problem for field, problem in _errors(error, family).items()}
-        return new_release_page(visit, visit.values, errors, 422)
+        return new_release_page(visit, visit.values, _errors(error, family), 422)
     return Redirect(RELEASES, "The release is being made. Its job is listed below.")
 
 
@@ -248,10 +248,10 @@ def _integer(name: str, text: str) -> int:
 
 def _errors(error: Exception, family: str) -> dict[str, str]:
     if not isinstance(error, SfumatoError):
-        return {str(error): "Write a whole number, such as 5."}
+        return {f"{family}.{error}": "Write a whole number, such as 5."}
     if error.code == "budget_exhausted":  # it names an account, not a field
-        return {"epsilon": field_errors(error)[""]}
-    return field_errors(error, (*_FIELDS[family], _BOXES[family]))
+        return {f"{family}.epsilon": field_errors(error)[""]}
+    return field_errors(error, (*_FIELDS[family], _BOXES[family]), family)
 
 
 def _release_page(

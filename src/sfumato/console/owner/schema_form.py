@@ -99,6 +99,7 @@ def edit_schema(
         Whether the form may change the privacy unit. For a data set of the vault it may not: its
         people already have a guarantee for this unit.
     """
+    # Only the fields of this schema: a forged form cannot add columns.
     fields = {name: posted.get(name, "") for name in fields_of(schema)}
     # Two owners, or two tabs, may edit at the same time: the second must see the first change.
     if fields[STATE] != state_of(schema):

@@ -51,6 +51,7 @@ def list_tables(visit: Visit, errors: Mapping[str, str] | None = None, status: i
         for name, dataset in vault.config.datasets.items()
     ]
     errors = dict(errors or {})
+    # A broken connections file must not hide the tables themselves.
     try:
         sources = server_sources(visit.data)
     except SfumatoError as error:
