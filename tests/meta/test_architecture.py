@@ -76,7 +76,7 @@ told = ("--columns", "age", "--epsilon", "1", "--vault", "clinic", "-o", "tree.c
 walk("A publication", "publish", "tree", "people", *told)
 with sfumato.open("clinic") as vault:
     token = vault.tokens.new("owner", operator="Ann")
-    with walking("A request through the gate"), served(vault) as server:
+    with walking("A request to a server"), served(vault) as server:
         with sfumato.connect(server.url, token) as there:
             there.query("SELECT COUNT(*) FROM people", epsilon=1)
 with walking("A survey"):

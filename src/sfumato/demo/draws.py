@@ -1,4 +1,4 @@
-"""Pseudo-random facts that depend on the row number only, so any row can be made by itself.
+"""Pseudo-random numbers that depend on the row number only, so any row can be made by itself.
 
 These draws protect no one and concern no real people: they are a fixed function of the row number
 (the SplitMix64 finalizer, Steele, Lea and Flood 2014), and anyone can compute them.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Counters = NDArray[np.uint64]
 
+# The constants of SplitMix64.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
 SECOND = np.uint64(0x94D049BB133111EB)
@@ -48,6 +49,7 @@ def below(fact: str, counters: Counters, limit: int | IntArray) -> IntArray:
 
 def bell(fact: str, counters: Counters) -> FloatArray:
     """Give each counter a number around 0 with spread about 1, rarely beyond 4."""
+    # Kept off 0 and 1, where the logistic quantile is infinite.
     middle = uniform(fact, counters) * (1 - 2.0**-12) + 2.0**-13
     logistic: FloatArray = np.log(middle / (1 - middle)) * (np.sqrt(3) / np.pi)
     return logistic
@@ -61,13 +63,14 @@ class WeightedChoice:
         sums = table.cumsum(axis=1)
         groups = np.arange(len(table), dtype=np.float64)[:, None]
         self.options = table.shape[1]
+        # One sorted array for all groups, so that one search finds the options of all people.
         self.steps = (sums / sums[:, -1:] + groups).ravel()
 
     def __call__(self, fact: str, counters: Counters, groups: IntArray | int = 0) -> IntArray:
         """Choose an option for each counter, by the weights of its group.
 
-        Steps of all groups lie in one sorted array, group g in (g, g + 1], so one search does it;
-        the sum below is exact because a uniform draw has 32 bits and groups are few.
+        The steps of group g lie in (g, g + 1]. Adding g to a draw is exact in float64, because a
+        draw has 32 bits and there are few groups.
         """
         steps = np.searchsorted(self.steps, uniform(fact, counters) + groups, side="right")
         return steps.astype(np.int64) - np.int64(self.options) * groups

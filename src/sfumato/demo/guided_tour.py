@@ -44,6 +44,7 @@ _OPERATOR = "demo"
 
 def password() -> str:
     """Four words and a few digits, drawn from the random source of the operating system."""
+    # About 4.6 bits a word and 24 of the digits: 42 bits, with the limits on sign-ins enough.
     return "-".join([*(choice(_PASSWORD_WORDS) for _ in range(4)), token_hex(3)])
 
 
@@ -80,7 +81,7 @@ def _fill(vault: Vault, folder: Path) -> None:
             vault.people.grant(name, epsilon=str(share), population=population, operator=_OPERATOR)
     request: dict[str, Any] = {"kind": "histogram", "columns": ["department"], "epsilon": "0.5"}
     job = vault.jobs.submit("publish", "visits", request_id="demo", **request)
-    vault.jobs.work()
+    vault.jobs.work()  # here and now: no server is running yet
     vault.releases.open_to(job.id, "public", operator=_OPERATOR)
     vault.feeds.add(
         "departments",

@@ -60,7 +60,7 @@ def run(
     _check(out, names)
     steps = len(SECTIONS) + 3 if page else 2
     with _folder(out), ExitStack() as stack:
-        # The first to be opened appears last: the page appears after the files that it links to.
+        # The file that is opened first appears last: the page appears after the files it links to.
         paths = {name: stack.enter_context(whole(out / name, overwrite=True)) for name in names}
         progress(0, steps)
         tables = {
@@ -155,9 +155,11 @@ def _folder(out: Path) -> Iterator[None]:
 
 def _check(out: Path, names: list[str]) -> None:
     """Refuse to replace files that no demo wrote, and files that a vault uses."""
+    # The demo may be written into the folder of a vault, whose files it must not replace.
     used = vault_files_around(out / PAGE)
     for name in names:
         check_apart(out / name, used)
+    # An earlier demo is recognized by its page; only then may its files be replaced.
     with suppress(OSError, UnicodeDecodeError):
         if generator_of((out / PAGE).read_text(encoding="utf-8")[:4096]) == _GENERATOR:
             return

@@ -51,7 +51,9 @@ def _visits(people: Townspeople) -> pa.RecordBatch:
     before = np.repeat(people.visits.cumsum() - people.visits, people.visits)
     number = np.arange(total, dtype=np.int64) - before
     patient = np.repeat(people.person, people.visits)
+    # A number of its own for each visit, whatever the batch that it is made in.
     counters = (patient * MAX_VISITS + number).astype(np.uint64)
+    # Nobody visits the clinic before their birth.
     alive = np.minimum(LAST_DAY - np.repeat(people.birth_day, people.visits) + 1, _YEAR)
     day = LAST_DAY - below("visit day", counters, alive)
     reason = _REASON("visit reason", counters)
@@ -95,7 +97,7 @@ def voters_table(people: int) -> pa.Table:
 
 
 def _voters(people: Townspeople) -> pa.RecordBatch:
-    """Older adults register more often and lean to the first party."""
+    """The voters among some people: older adults register more often and prefer the first party."""
     rows = people.counters
     turnout = 0.55 + 0.35 * np.clip((people.age - ADULT) / 50, 0, 1)
     registered = (people.age >= ADULT) & (uniform("registered", rows) < turnout)

@@ -1,9 +1,9 @@
-"""A made-up county of any size: one row per person, partly census, partly clinic.
+"""The table of the sample town, of any size: one row per person, partly census, partly clinic.
 
-Row i depends on i alone, so a table of ten million rows starts with the table of a thousand, and
-batches can be made in any order. People fill one town after another; each town has six post codes
-of very uneven size, chosen so that birth date, sex and post code together single out about as many
-people as they do in a real country. Decision `sample-town`.
+Row i depends on i alone. So a table of ten million rows starts with the table of a thousand rows,
+and batches can be made in any order. People fill one town after another. Each town has six post
+codes of very different sizes, chosen so that birth date, sex and post code together single out
+about as many people as in a real country. Decision `sample-town`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Town:
-    """The made-up town: its tables, guessed roles of its columns, and an inspection.
+    """The sample town: its tables, the guessed roles of its columns, and an inspection.
 
     The guesses were made without a schema; the inspection uses the roles that a person confirmed
     in the schema.
@@ -92,7 +92,7 @@ _AGES = np.arange(_OLDEST)
 
 
 class Townspeople:
-    """The facts about some people, as arrays; names are made on demand."""
+    """Facts about consecutive people, as arrays; texts are made on demand, to save memory."""
 
     def __init__(self, first: int, count: int) -> None:
         self.counters: Counters = np.arange(first, first + count, dtype=np.uint64)
@@ -102,6 +102,7 @@ class Townspeople:
         days = ((age + uniform("birthday", rows)) * 365.2425).astype(np.int64)
         self.birth_day: IntArray = LAST_DAY - days
         self.age: IntArray = age
+        # In this order: each fact depends on the ones before it, as in a real population.
         self.sex = _SEX("sex", rows, age)
         self.education = _EDUCATION("education", rows, age * vocabulary.QUARTERS + self.quarter)
         self.disease = _DISEASE("disease", rows, self.sex * _OLDEST + age)
@@ -109,13 +110,13 @@ class Townspeople:
 
     @property
     def person(self) -> IntArray:
-        """The number under which the clinic keeps each of them."""
+        """The number of each person in the clinic."""
         return self.counters.astype(np.int64) + 1
 
     def names(self) -> pa.Array[Any]:
         """First name and surname."""
         pool = vocabulary.FIRST_NAMES["F"] + vocabulary.FIRST_NAMES["M"]
-        half = len(vocabulary.FIRST_NAMES["F"])
+        half = len(vocabulary.FIRST_NAMES["F"])  # women's names come first in the pool
         first = half * self.sex + _FIRST_NAME("first name", self.counters)
         last = _SURNAME("surname", self.counters)
         return join(spell(first, pool), spell(last, vocabulary.SURNAMES))
@@ -173,12 +174,12 @@ def table(people: int) -> pa.Table:
 
 
 def spell(codes: IntArray, values: Sequence[str]) -> pa.Array[Any]:
-    """Write each code as the word it stands for."""
+    """Replace each code by its text."""
     return pa.array(values, type=pa.string()).take(codes)
 
 
 def join(first: pa.Array[Any], second: pa.Array[Any]) -> pa.Array[Any]:
-    """Write the second word after the first."""
+    """Join texts pair by pair, with a blank between them."""
     joined: pa.Array[Any] = pc.binary_join_element_wise(first, second, " ")
     return joined
 
@@ -188,6 +189,7 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
 
     Multiplying by a unit of the ring scatters neighbours and keeps all 40 million different.
     """
+    # 26,180,339 is odd and no multiple of 5, so it is a unit modulo 40 million.
     number = (rows % np.uint64(40_000_000)) * np.uint64(26_180_339) % np.uint64(40_000_000)
     area, remainder = np.divmod(number, np.uint64(400_000))
     group, serial = np.divmod(remainder, np.uint64(10_000))
@@ -197,6 +199,7 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
         for position in range(stop - 1, start - 1, -1):
             value, digit = np.divmod(value, np.uint64(10))
             text[:, position] = digit.astype(np.uint8) + ord("0")
+    # Built from bytes: formatting millions of Python texts would take most of the time.
     offsets = np.arange(0, 11 * len(rows) + 1, 11, dtype=np.int32)
     return pa.StringArray.from_buffers(
         len(rows), pa.py_buffer(offsets.data), pa.py_buffer(text.data)
@@ -205,30 +208,32 @@ def _ssns(rows: Counters) -> pa.Array[Any]:
 
 def _salaries(rows: Counters, occupation: IntArray, age: IntArray, quarter: IntArray) -> IntArray:
     """Yearly income: by trade, rising with age to 50, more in rich quarters; whole hundreds."""
+    # An income of 65 % at age 18, rising in a line to the full one at 50.
     experience = 1 - 0.35 * np.clip((50 - age) / 32, 0, 1)
     factor = np.exp(0.28 * bell("salary", rows) + 0.5 * vocabulary.QUARTER_WEALTH[quarter])
     hundreds = vocabulary.OCCUPATION_INCOME[occupation] * 10 * experience * factor
+    # At most 500,000, the bound that the schema declares.
     return np.clip(np.rint(hundreds), 0, 5_000).astype(np.int64) * 100
 
 
 def _age_weights() -> FloatArray:
-    """As many children as adults, fewer and fewer from 55 on."""
+    """The weight of each age: even up to 55, then falling."""
     weights: FloatArray = np.exp(-((np.clip(_AGES - 55, 0, None) / 21.0) ** 2))
     return weights
 
 
 def _sex_weights() -> FloatArray:
-    """Slightly more boys are born; women live longer."""
+    """The weights of women and men by age: slightly more boys are born, and women live longer."""
     women = 0.488 + 0.20 * (np.clip(_AGES - 40, 0, None) / 60) ** 2
     return np.stack([women, 1 - women], axis=1)
 
 
 def _marital_weights() -> FloatArray:
-    """Who ever married, by age; of these, who divorced and whose partner died (later for men)."""
+    """The weights of marital statuses by sex and age; men lose their partner later than women."""
     tables = []
     for sex in vocabulary.SEXES:
         ever = np.where(_AGES < ADULT, 0.0, 0.9 / (1 + np.exp(-(_AGES - 29) / 4.5)))
-        midpoint = 80 if sex == "F" else 90
+        midpoint = 80 if sex == "F" else 90  # the age at which half are widowed
         widowed = 1 / (1 + np.exp(-(_AGES - midpoint) / 6))
         divorced = 0.26 * np.clip((_AGES - 24) / 26, 0, 1) * (1 - widowed)
         tables.append([1 - ever, ever * (1 - widowed - divorced), ever * divorced, ever * widowed])
@@ -236,9 +241,9 @@ def _marital_weights() -> FloatArray:
 
 
 def _education_weights() -> FloatArray:
-    """By age and quarter: no degree before the age for it, more of the high ones in rich quarters.
+    """The weights of degrees by age and quarter: rich quarters have more high degrees.
 
-    Below 25 a person holds the lesser of the degree to come and the one their age allows.
+    Below 25 nobody has a degree before the usual age for it.
     """
     ladder = np.arange(len(vocabulary.EDUCATIONS))
     final = vocabulary.EDUCATION_WEIGHTS * np.exp(
@@ -247,13 +252,14 @@ def _education_weights() -> FloatArray:
     weights = np.repeat(final[None], _OLDEST, axis=0)
     for age in range(25):
         highest = int(np.searchsorted([18, 19, 22, 24], age, side="right"))
+        # Those who will hold a higher degree hold the highest that their age allows.
         weights[age, :, highest] += weights[age, :, highest + 1 :].sum(axis=1)
         weights[age, :, highest + 1 :] = 0
     return weights.reshape(-1, len(ladder))
 
 
 def _occupation_weights() -> FloatArray:
-    """By degree and age: pupils, students, trades by degree, the retired."""
+    """The weights of occupations by degree and age: pupils, students, the retired, and trades."""
     size = (len(vocabulary.EDUCATIONS), _OLDEST, len(vocabulary.OCCUPATIONS))
     weights = np.zeros(size)
     trades = vocabulary.TRADE_WEIGHTS / vocabulary.TRADE_WEIGHTS.sum(axis=1, keepdims=True)
@@ -269,7 +275,7 @@ def _occupation_weights() -> FloatArray:
 
 
 def _disease_weights() -> FloatArray:
-    """By sex and age, between the ages for which weights are written down."""
+    """The weights of diseases by sex and age, interpolated between the ages of the vocabulary."""
     curves = [
         [np.interp(_AGES, vocabulary.DISEASE_AGES, row) for row in of_sex]
         for of_sex in vocabulary.DISEASE_WEIGHTS
@@ -278,14 +284,15 @@ def _disease_weights() -> FloatArray:
 
 
 def _visit_weights() -> FloatArray:
-    """A geometric number of visits around the mean of the disease, none beyond twelve."""
+    """The weights of numbers of visits by disease: geometric, at most twelve."""
+    # The ratio of a geometric distribution from 0 on with this mean.
     ratio = vocabulary.DISEASE_VISITS / (1 + vocabulary.DISEASE_VISITS)
     weights: FloatArray = ratio[:, None] ** np.arange(MAX_VISITS + 1)
     return weights
 
 
 def _popularity(count: int) -> FloatArray:
-    """Common names first: the usual slow decay."""
+    """The weights of names: a few are common, many are rare (about Zipf's law)."""
     return 1 / (np.arange(count) + 8.0)
 
 

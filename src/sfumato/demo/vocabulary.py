@@ -1,6 +1,7 @@
-"""The words of the made-up town: names after paints and painting, places, trades, illnesses.
+"""The names, places, trades and illnesses of the sample town.
 
-No surname here is borrowed from a person: each is a pigment or a studio word with an ending.
+Names come from paints and painting. No surname is that of a real person: each is a pigment or a
+studio word with an ending.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _LISTED = 4_000
 """The number of voters who are looked up, evenly spread over the list."""
-_GAMES = 300
-_PRICES = (Fraction(1), Fraction(4))
+_TRIALS = 300
+_EPSILONS = (Fraction(1), Fraction(4))
 _SENSITIVE = ("disease", "salary")
 
 
@@ -120,9 +120,9 @@ def _differencing(town: Town) -> list[Block]:
         _run_attack(
             "differencing",
             town.people,
-            options=AttackOptions(epsilon=price, guesses=_GAMES),
+            options=AttackOptions(epsilon=epsilon, guesses=_TRIALS),
         )
-        for price in _PRICES
+        for epsilon in _EPSILONS
     ]
     last = findings[-1]
     return [
@@ -130,13 +130,13 @@ def _differencing(town: Town) -> list[Block]:
         Paragraph(
             "How many people are there, and how many without this person? The difference of two "
             "exact answers reveals the person. A vault adds noise to both. At epsilon "
-            f"{_PRICES[-1]} no attacker can be right more often than "
+            f"{_EPSILONS[-1]} no attacker can be right more often than "
             f"{percent(last.bound or 1.0)}, except by chance; here "
             f"{percent(last.success.value)} were right."
         ),
         attacks_picture(
             findings,
-            label=f"Is the victim in the table? {_GAMES} trials each, with two queries",
-            names=[f"Epsilon {float(price):g}" for price in _PRICES],
+            label=f"Is the victim in the table? {_TRIALS} trials each, with two queries",
+            names=[f"Epsilon {float(epsilon):g}" for epsilon in _EPSILONS],
         ),
     ]

@@ -78,6 +78,7 @@ def _friends(town: Town) -> pa.Table:
     heavy = (1 - uniform("friends", counters)) ** (-2 / 3) - 1  # few have very many
     ring = [(at, (at + step) % _PEOPLE) for at in range(_PEOPLE) for step in _STEPS]
     popular = (heavy.reshape(-1, 2) * _PEOPLE / 8).astype(np.int64) % _PEOPLE
+    # An edge is a pair without direction, once, and not of a person with themselves.
     pairs = {tuple(sorted(pair)) for pair in [*ring, *popular.tolist()] if pair[0] != pair[1]}
     return pa.table([pa.array(ends) for ends in zip(*sorted(pairs), strict=True)], ["one", "other"])
 

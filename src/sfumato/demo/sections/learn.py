@@ -41,6 +41,7 @@ _SCHEMA = Schema(
 def section(town: Town) -> list[Block]:
     """Show how well private models predict, at three values of epsilon."""
     table = health(town.people)
+    # Tested on other people: on its own training data a model looks better than it is.
     tested = table.num_rows // 4
     training, test_rows = table.slice(tested), table.slice(0, tested)
     usual = max(np.unique(test_rows["ill"].to_numpy(zero_copy_only=False), return_counts=True)[1])

@@ -75,6 +75,7 @@ def section(town: Town) -> list[Block]:
 def _homes(people: int) -> list[Block]:
     """The map at four epsilons, and the error of each method for counts in rectangles."""
     table, truth = homes(people)
+    # Two sorted corners on each axis; both ends are inclusive.
     ends = below("rectangles", np.arange(4 * _QUERIES, dtype=np.uint64), MAP_SIDE)
     queries = np.sort(ends.reshape(_QUERIES, 2, 2), axis=2)
     with read(table, HOMES) as opened:
@@ -131,7 +132,7 @@ def homes_map(opened: Opened, truth: FloatArray, epsilons: Sequence[str] = EPSIL
         private = protect(opened, epsilon=epsilon)
         release = private.publish("histogram", columns=_COLUMNS, epsilon=epsilon)
         cells = release.table["count"].to_numpy().reshape(truth.shape).astype(np.float64)
-        tiles.append((f"epsilon {epsilon}", cells.T))
+        tiles.append((f"epsilon {epsilon}", cells.T))  # east goes across, north goes up
         off = np.abs(cells - truth)
         rows.append((epsilon, f"{off.mean():,.2f}", f"{off.max():,.0f}"))
     label = "Homes in each cell of the map: the truth, and what can be published"

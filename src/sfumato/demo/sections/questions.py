@@ -44,7 +44,7 @@ HALVES = 600
 """The number of random halves in which ill people are counted."""
 
 _ILL_PEOPLE = 150
-_BUDGET = 10
+_BUDGET = 10  # enough for all the epsilons below together
 _QUESTION = """
 SELECT half, COUNT(*) AS n FROM people JOIN halves USING (person) WHERE ill GROUP BY half
 """
@@ -55,6 +55,7 @@ def recovered(people: pa.Table, epsilons: Sequence[float]) -> tuple[float, list[
     """The share of people whose illness is inferred from exact counts, and from private ones."""
     ill = _chosen(people)
     counters = np.arange(HALVES * len(ill), dtype=np.uint64)
+    # The top bit of each draw decides: every person is in about half of the halves.
     inside = (bits("half", counters) >> np.uint64(63)).reshape(HALVES, len(ill)) == 1
     exact = inside @ ill.astype(np.int64)
     with TemporaryDirectory(prefix="sfumato-") as home:
@@ -73,6 +74,7 @@ def _chosen(people: pa.Table) -> BoolArray:
 
 
 def _share_found(inside: BoolArray, counts: NDArray[Any], ill: BoolArray) -> float:
+    # One unknown per person, one equation per half; rounding gives the illness.
     estimates = np.linalg.lstsq(inside.astype(float), counts.astype(float), rcond=None)[0]
     return float(((estimates >= 0.5) == ill).mean())
 
@@ -158,7 +160,7 @@ def _monthly(private: Private, visits: pa.Table) -> list[Block]:
     truth = sorted(zip(months.to_pylist(), counts.to_pylist(), strict=True))
     points = [Point("truth", month, count, count, count) for month, count in truth]
     for row in answer.table.to_pylist():
-        if row["month"] is not None:
+        if row["month"] is not None:  # the group of visits without a day
             low, high = row["n"] - bound, row["n"] + bound
             points.append(Point("private answer", row["month"], row["n"], low, high))
     return [
@@ -214,7 +216,9 @@ def _attack(people: pa.Table) -> list[Block]:
     exact, private = recovered(people, _EPSILONS)
     points = [Point("from exact counts", epsilon, exact) for epsilon in _EPSILONS]
     points += [
-        Point("upper bound by theory", epsilon, 1 / (1 + exp(-epsilon))) for epsilon in _EPSILONS
+        # With pure epsilon, an attacker with a prior of one half is right at most this often.
+        Point("upper bound by theory", epsilon, 1 / (1 + exp(-epsilon)))
+        for epsilon in _EPSILONS
     ]
     points += [
         Point("from Sfumato's answers", epsilon, share)

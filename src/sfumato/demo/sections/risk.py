@@ -124,10 +124,12 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
 
 def _linking(town: Town) -> list[Block]:
     """Join the table of the clinic with the voter list by the columns that both have."""
+    # A voter who shares the three columns with another cannot be told apart from them.
     alone = _voters_alone(town.voters)
     linked = town.people.join(alone, keys=list(KNOWN), join_type="inner")
     right = linked.filter(pc.equal(linked["name"], linked["voter"]))
     rows = town.people.num_rows
+    # Not all: the person of a row may not vote, while another with the same columns does.
     chance = right.num_rows / linked.num_rows
     return [
         Heading("Linking names", level=3),
