@@ -40,8 +40,7 @@ Out = Annotated[
     option(
         "OUT",
         "The file to write: .csv, .tsv, .txt, .parquet or .xlsx; OUT/ for a folder of Parquet "
-        "files; "
-        "table:NAME for a table in the database of the source; a folder for anatomy.",
+        "files; table:NAME for a table in the database of the source; a folder for anatomy.",
         "-o",
         "--out",
         rich_help_panel=OUTPUT,
@@ -69,7 +68,12 @@ NoAdvice = Annotated[bool, option(None, "Do not search for options that lose les
 
 CRITERIA = (
     Field("k", "k-anonymity: the least number of rows (or people) in each class.", "K", type=int),
-    Field("l", "l-diversity: the least number of sensitive values in each class.", "L", type=int),
+    Field(
+        "l",
+        "l-diversity: the least number of different sensitive values in each class.",
+        "L",
+        type=int,
+    ),
     Field(
         "diversity",
         "How to count values for --l; by default distinct.",
@@ -78,7 +82,10 @@ CRITERIA = (
     ),
     Field("c", "The c of recursive (c,l)-diversity.", "C"),
     Field(
-        "t", "t-closeness: the largest distance of a class's values from those of the table.", "T"
+        "t",
+        "t-closeness: the largest distance between the sensitive values of a class and of the "
+        "whole table.",
+        "T",
     ),
     Field(
         "distance",
@@ -87,11 +94,15 @@ CRITERIA = (
         type=Literal["equal", "ordered", "hierarchy"],
     ),
     Field(
-        "delta_disclosure", "delta-disclosure: the largest |ln p/q| of any sensitive value.", "D"
+        "delta_disclosure",
+        "delta-disclosure: the largest |ln(p/q)|, where p and q are the shares of a sensitive "
+        "value in a class and in the table.",
+        "D",
     ),
     Field(
         "beta",
-        "beta-likeness: the largest relative gain in probability of any sensitive value.",
+        "beta-likeness: the most that the share of a sensitive value may grow from the table to a "
+        "class, relative to its share in the table.",
         "B",
     ),
     Field(
@@ -101,7 +112,7 @@ CRITERIA = (
     ),
     Field(
         "m",
-        "For itemsets: somebody who knows M items of a basket finds at least K matching baskets; "
+        "For itemsets: whatever M items of a basket are known, at least K baskets have them; "
         "algorithm apriori or local.",
         "M",
         type=int,
@@ -135,7 +146,7 @@ SEARCH = (
     ),
     Field(
         "suppressed",
-        "Whether suppressed rows are dropped or released with blank cells.",
+        "Whether suppressed rows are left out (drop) or released with blank cells (star).",
         "",
         type=Literal["drop", "star"],
         default="drop",

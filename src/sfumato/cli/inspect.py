@@ -56,7 +56,10 @@ def inspect(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Inspect a table: roles of columns, unique people, risk of re-identification.
+    """Inspect a table: roles of its columns, unique people, risk of re-identification.
+
+    Without --schema the roles are guessed from names and values. Only you see the result; nothing
+    is released.
 
     Examples:
         sfumato inspect people.csv

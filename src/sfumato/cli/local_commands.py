@@ -13,7 +13,7 @@ from sfumato.text import dumps
 
 
 def init(
-    vault: Annotated[Path, argument("VAULT", "The folder.")],
+    vault: Annotated[Path, argument("VAULT", "The folder to create.")],
     ledger: Annotated[
         str,
         option("FILE|URL", "The ledger database: a SQLite file in the folder, or postgresql://..."),
@@ -23,8 +23,7 @@ def init(
         option(
             "FILE",
             "The file that records the ledger's last position, to detect a rollback. Keep it "
-            "outside the folder, best on "
-            "another disk; by default it is beside the folder.",
+            "outside the folder, best on another disk; by default it is beside the folder.",
         ),
     ] = None,
     as_json: Json = False,
@@ -41,7 +40,8 @@ def init(
         typer.echo(dumps({"vault": str(new.folder), "head": str(new.head)}))
     else:
         typer.echo(
-            f"Created the vault {new.folder}. Keep {new.head} with it, but out of its backups."
+            f"Created the vault {new.folder}. The file {new.head} detects a ledger that was rolled "
+            "back: keep it, but not in the backups of the vault."
         )
 
 
