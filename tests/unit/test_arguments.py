@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "found"),
+    ("read", "value", "expected"),
     [
         (arguments.text, "a", "a"),
         (arguments.maybe_text, None, None),
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
         (arguments.amounts, {"n": 2}, {"n": 2}),
     ],
 )
-def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, found: Any) -> None:
-    assert read(value, "it") == found
+def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, expected: Any) -> None:
+    assert read(value, "it") == expected
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "words"),
+    ("read", "value", "message"),
     [
         (arguments.text, 5, "it must be a text, not 5."),
         (arguments.text, None, "it must be a text, not None."),
@@ -50,11 +50,11 @@ def test_what_fits_is_read(read: Callable[[Any, str], Any], value: Any, found: A
     ],
 )
 def test_what_does_not_fit_is_refused(
-    read: Callable[[Any, str], Any], value: Any, words: str
+    read: Callable[[Any, str], Any], value: Any, message: str
 ) -> None:
     with pytest.raises(ParameterError) as refusal:
         read(value, "it")
-    assert refusal.value.message == words
+    assert refusal.value.message == message
 
 
 def test_a_refusal_never_quotes_rows() -> None:

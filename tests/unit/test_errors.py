@@ -73,10 +73,10 @@ def test_a_client_raises_the_error_of_the_server() -> None:
     problem = json.loads(json.dumps(problem_of(error)))
     assert problem["parameter"] == "k"
     assert problem["detail"].startswith('There are no rows for "k": 3 and "on": ["a", "b"].')
-    there = refused({"message": problem["detail"], **problem})
-    assert str(there) == str(error)
-    assert type(there) is ParameterError
-    assert (there.parameter, there.given) == ("k", 3)
+    rebuilt = refused({"message": problem["detail"], **problem})
+    assert str(rebuilt) == str(error)
+    assert type(rebuilt) is ParameterError
+    assert (rebuilt.parameter, rebuilt.given) == ("k", 3)
 
 
 @pytest.mark.parametrize("value", [r'"\q"', "+1", "1e5.5"])

@@ -192,11 +192,11 @@ def test_a_cost_is_rounded_up_and_what_is_left_is_cut_off() -> None:
 
 
 @given(st.integers(0, 10**12), st.sampled_from([9, 12, 18]))
-def test_no_float_says_more_than_there_is(units: int, places: int) -> None:
-    amount = Fraction(units, 10**places)
-    found = exact_numbers.float_below(amount)
-    assert exact_numbers.exact(found, "epsilon") <= amount
-    assert found == pytest.approx(float(amount))
+def test_no_float_says_more_than_there_is(units: int, decimals: int) -> None:
+    amount = Fraction(units, 10**decimals)
+    rounded = exact_numbers.float_below(amount)
+    assert exact_numbers.exact(rounded, "epsilon") <= amount
+    assert rounded == pytest.approx(float(amount))
 
 
 def test_sums_of_tenths_are_what_their_writer_meant() -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("text", "expected"),
     [
         ("Cannot read '{here}/my data/people.csv': gone.", "Cannot read 'people.csv': gone."),
         ("'{here}/a b/x' and '{here}/y'", "'x' and 'y'"),
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_the_last_name_of_a_path_is_told_alone(
-    words: str, told: str | None, tmp_path: Path
+    text: str, expected: str | None, tmp_path: Path
 ) -> None:
-    given = words.format(here=tmp_path)
-    assert without_places(given) == (words if told is None else told)
+    message = text.format(here=tmp_path)
+    assert without_places(message) == (text if expected is None else expected)

@@ -14,8 +14,8 @@ def _refuse(constant: str) -> None:
 
 def test_numbers_that_are_not_finite_are_null() -> None:
     text = dumps({"a": nan, "b": [1.5, inf, (-inf, "NaN")], "c": {"d": None}}, sort_keys=True)
-    found = json.loads(text, parse_constant=_refuse)
-    assert found == {"a": None, "b": [1.5, None, [None, "NaN"]], "c": {"d": None}}
+    document = json.loads(text, parse_constant=_refuse)
+    assert document == {"a": None, "b": [1.5, None, [None, "NaN"]], "c": {"d": None}}
 
 
 def test_all_else_is_as_ever() -> None:

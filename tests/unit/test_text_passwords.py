@@ -37,10 +37,10 @@ HARMLESS = [
 @pytest.mark.parametrize("address", HIDING)
 def test_a_password_is_found_and_hidden(address: str) -> None:
     assert holds_password(address)
-    words = without_passwords(f"could not connect to {address}: refused")
-    assert "can" not in words.removeprefix("could not connect to ")
-    assert "ary" not in words
-    assert words.endswith("refused")
+    message = without_passwords(f"could not connect to {address}: refused")
+    assert "can" not in message.removeprefix("could not connect to ")
+    assert "ary" not in message
+    assert message.endswith("refused")
 
 
 @pytest.mark.parametrize("address", HARMLESS)

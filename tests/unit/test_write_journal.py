@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 NOWHERE = ["/nowhere/at/all", "/nowhere/0", [1, 2, 3, 4]]
 
 
-def planted(folder: Path, told: object) -> Path:
+def planted(folder: Path, content: object) -> Path:
     """A folder named like scratch, with a journal that somebody else wrote."""
     scratch = folder / f".planted{MARK}"
     scratch.mkdir(mode=0o700)
-    text = told if isinstance(told, str) else json.dumps(told)
+    text = content if isinstance(content, str) else json.dumps(content)
     (scratch / "journal.json").write_text(text)
     return scratch
 
@@ -48,44 +48,44 @@ def victim(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["{}", "../elsewhere/mine.txt", "..", ".", "", "a\0b", "a/b"])
 def test_only_bare_names_are_followed(victim: Path, name: str) -> None:
-    here, final = victim.parents[1] / "here", name.format(victim)
-    planted(here, {"entries": [[final, "0", mark_of(victim)]], "last": NOWHERE})
-    assert not unfinished(here / "out.csv")
-    sweep(here, again=True)
+    scratch_parent, final = victim.parents[1] / "here", name.format(victim)
+    planted(scratch_parent, {"entries": [[final, "0", mark_of(victim)]], "last": NOWHERE})
+    assert not unfinished(scratch_parent / "out.csv")
+    sweep(scratch_parent, again=True)
     assert victim.read_text() == "mine"
-    assert list(here.iterdir()) == []
+    assert list(scratch_parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", ["{}", "../../elsewhere/mine", "..", "0/../..", "x", "1\n"])
-def test_only_places_in_the_scratch_folder_are_followed(victim: Path, place: str) -> None:
-    here = victim.parents[1] / "here"
-    where = place.format(victim.with_suffix(""))
+@pytest.mark.parametrize("target", ["{}", "../../elsewhere/mine", "..", "0/../..", "x", "1\n"])
+def test_only_places_in_the_scratch_folder_are_followed(victim: Path, target: str) -> None:
+    scratch_parent = victim.parents[1] / "here"
+    where = target.format(victim.with_suffix(""))
     victim.with_name("mine.old").write_text("old")
-    planted(here, {"entries": [["new.txt", where, [1, 2, 3, 4]]], "last": NOWHERE})
-    sweep(here, again=True)
+    planted(scratch_parent, {"entries": [["new.txt", where, [1, 2, 3, 4]]], "last": NOWHERE})
+    sweep(scratch_parent, again=True)
     assert victim.with_name("mine.old").read_text() == "old"
-    assert list(here.iterdir()) == []
+    assert list(scratch_parent.iterdir()) == []
 
 
 def test_the_journal_of_before_is_none(victim: Path) -> None:
-    here = victim.parents[1] / "here"
-    planted(here, [[str(here / "taken.txt"), str(victim), [1, 2, 3, 4]]])
-    sweep(here, again=True)
+    scratch_parent = victim.parents[1] / "here"
+    planted(scratch_parent, [[str(scratch_parent / "taken.txt"), str(victim), [1, 2, 3, 4]]])
+    sweep(scratch_parent, again=True)
     assert victim.read_text() == "mine"
-    assert list(here.iterdir()) == []
+    assert list(scratch_parent.iterdir()) == []
 
 
 def test_nothing_goes_through_a_link(victim: Path) -> None:
-    here = victim.parents[1] / "here"
-    (here / "out.csv").write_text("table")
-    entries = [["out.csv", "0", mark_of(here / "out.csv")]]
-    (planted(here, {"entries": entries, "last": NOWHERE}) / "0").symlink_to(victim.parent)
-    sweep(here, again=True)
+    scratch_parent = victim.parents[1] / "here"
+    (scratch_parent / "out.csv").write_text("table")
+    entries = [["out.csv", "0", mark_of(scratch_parent / "out.csv")]]
+    (planted(scratch_parent, {"entries": entries, "last": NOWHERE}) / "0").symlink_to(victim.parent)
+    sweep(scratch_parent, again=True)
     assert list(victim.parent.iterdir()) == [victim]
 
 
 @pytest.mark.parametrize(
-    "told",
+    "content",
     [
         "[[5,5,[1]]]",
         "[" * 100_000,
@@ -105,8 +105,8 @@ def test_nothing_goes_through_a_link(victim: Path) -> None:
     ],
     ids=str,
 )
-def test_what_has_another_shape_is_no_journal(tmp_path: Path, told: object) -> None:
-    scratch = planted(tmp_path, told)
+def test_what_has_another_shape_is_no_journal(tmp_path: Path, content: object) -> None:
+    scratch = planted(tmp_path, content)
     assert read_journal(scratch) is None
     assert not unfinished(tmp_path / "out.csv")
     sweep(tmp_path, again=True)
@@ -159,9 +159,9 @@ def test_a_folder_that_is_a_link_is_no_scratch(tmp_path: Path) -> None:
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     name = os.fsdecode(b"caf\xe9 \xff.csv")
     entries = (JournalEntry(name, "0", (1, 2, 3, 4)), JournalEntry("out", "1", (1, 2)))
-    told = Journal(entries, LastFile("/a/out", "/a/1", (1, 2)))
-    write_journal(tmp_path, told)
-    assert read_journal(tmp_path) == told
+    content = Journal(entries, LastFile("/a/out", "/a/1", (1, 2)))
+    write_journal(tmp_path, content)
+    assert read_journal(tmp_path) == content
 
 
 def saved(folder: Path, text: str, *, overwrite: bool) -> None:
@@ -184,16 +184,16 @@ def test_a_release_that_stood_is_not_judged_again(
         saved(tmp_path, "old", overwrite=False)
     child = os.fork()
     if not child:
-        done = getattr(writer, when)
+        original = getattr(writer, when)
 
-        def killed(*given: object, **options: object) -> None:
-            place = tmp_path if when == "sync" else tmp_path / "out.csv.json"
+        def killed(*arguments: object, **options: object) -> None:
+            target = tmp_path if when == "sync" else tmp_path / "out.csv.json"
             if when == "settle":
-                done(*given, **options)
-            if place in given:
+                original(*arguments, **options)
+            if target in arguments:
                 os.kill(os.getpid(), signal.SIGKILL)
             if when == "sync":
-                done(*given, **options)
+                original(*arguments, **options)
 
         monkeypatch.setattr(writer, when, killed)
         saved(tmp_path, "new", overwrite=over)
@@ -204,10 +204,10 @@ def test_a_release_that_stood_is_not_judged_again(
     if later == "moved":
         files[-1].rename(tmp_path / "away.json")
     else:
-        for one in files:
-            one.unlink()
-    left = {one.name for one in tmp_path.iterdir() if not one.name.endswith(MARK)}
+        for path in files:
+            path.unlink()
+    remaining = {path.name for path in tmp_path.iterdir() if not path.name.endswith(MARK)}
     assert later == "deleted" or not unfinished(files[0])
     sweep(tmp_path, again=True)
-    assert {one.name for one in tmp_path.iterdir()} == left
+    assert {path.name for path in tmp_path.iterdir()} == remaining
     assert later == "deleted" or "new" in files[0].read_text()

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def test_what_was_found_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Probe(passed=False, findings=("read_secret", "fork"))
-    monkeypatch.setattr(ForkingChamber, "probe", lambda _: found)
+    failed = Probe(passed=False, findings=("read_secret", "fork"))
+    monkeypatch.setattr(ForkingChamber, "probe", lambda _: failed)
     sandbox(as_json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert told["sandbox"] is None
-    assert [one["name"] for one in told["tried"]] == list(PROVIDERS)
-    assert told["tried"][0]["findings"] == ["read_secret", "fork"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["sandbox"] is None
+    assert [provider["name"] for provider in output["tried"]] == list(PROVIDERS)
+    assert output["tried"][0]["findings"] == ["read_secret", "fork"]
     sandbox()
     text = capsys.readouterr().out
     assert "bubblewrap  does not hold: read_secret; fork\n" in text
@@ -32,11 +32,13 @@ def test_what_was_found_is_told(
 def test_a_choice_that_does_not_hold_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ForkingChamber, "probe", lambda one: Probe(passed=one.name == "landlock"))
+    monkeypatch.setattr(
+        ForkingChamber, "probe", lambda provider: Probe(passed=provider.name == "landlock")
+    )
     monkeypatch.setenv(VARIABLE, "bubblewrap")
     sandbox()
-    told = capsys.readouterr().out
-    assert told.endswith("here: landlock holds, and SFUMATO_SANDBOX requires bubblewrap.\n")
+    output = capsys.readouterr().out
+    assert output.endswith("here: landlock holds, and SFUMATO_SANDBOX requires bubblewrap.\n")
 
 
 def test_the_one_that_programs_run_in_is_named(

@@ -68,15 +68,15 @@ class Begun:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
-    made = Begun()
-    monkeypatch.setattr(serve_command, "load_server", lambda: made)
+    fake = Begun()
+    monkeypatch.setattr(serve_command, "load_server", lambda: fake)
 
     @contextmanager
     def opened(path: Path) -> Iterator[str]:
         yield f"vault {path}"
 
     monkeypatch.setattr(vaults, "open_vault", opened)
-    return made
+    return fake
 
 
 def test_it_listens_on_this_machine_alone_unless_told_otherwise(begun: Begun) -> None:
@@ -87,10 +87,10 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(begun: Begun) ->
 
 
 def test_flags_reach_the_server(begun: Begun) -> None:
-    words = ["serve", "--host", "0.0.0.0", "--port", "0", "--allow-host", "a.org"]
-    words += ["--allow-host", "b.org", "--cert", "c.pem", "--key", "k.pem", "--data", "given"]
-    words += ["--reports-per-hour", "7"]
-    assert run([*words, "--behind-proxy", "10.0.0.1", "--owner-link"]) == 0
+    arguments = ["serve", "--host", "0.0.0.0", "--port", "0", "--allow-host", "a.org"]
+    arguments += ["--allow-host", "b.org", "--cert", "c.pem", "--key", "k.pem", "--data", "given"]
+    arguments += ["--reports-per-hour", "7"]
+    assert run([*arguments, "--behind-proxy", "10.0.0.1", "--owner-link"]) == 0
     assert begun.reports_per_hour == 7
     assert begun.told[0] == {
         "host": "0.0.0.0",

@@ -37,8 +37,8 @@ def read(body: bytes, kind: str, *, uploads: int = 0, length: int | None = None)
     async def reading() -> SentForm:
         request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
         async with read_form(request, uploads=uploads, seconds=5) as sent:
-            files = {name: one.file.read() for name, one in sent.files.items()}
-            assert all(len(files[name]) == one.size for name, one in sent.files.items())
+            files = {name: file.file.read() for name, file in sent.files.items()}
+            assert all(len(files[name]) == file.size for name, file in sent.files.items())
             return sent
 
     # In a thread of its own: tests of pages leave a loop in this one.
@@ -128,9 +128,9 @@ def test_others_may_not(headers: list[tuple[str, str]]) -> None:
 
 def test_a_word_is_compared_whole() -> None:
     check_token("abc", "abc")
-    for said in ("", "ab", "abcd", "ABC", "\ud800"):
+    for token in ("", "ab", "abcd", "ABC", "\ud800"):
         with pytest.raises(RequestError) as refused:
-            check_token("abc", said)
+            check_token("abc", token)
         assert refused.value.code == "form_foreign"
 
 
@@ -158,8 +158,8 @@ def test_a_refusal_names_its_field_itself() -> None:
 
 
 def test_a_table_that_cannot_be_read_is_told_to_who_named_it() -> None:
-    [said] = field_errors(SourceError("file_unreadable", "It cannot be read."), FIELDS).values()
-    assert said.startswith("It cannot be read.")
+    [token] = field_errors(SourceError("file_unreadable", "It cannot be read."), FIELDS).values()
+    assert token.startswith("It cannot be read.")
 
 
 def test_a_ledger_that_is_away_is_not_the_senders_to_mend() -> None:

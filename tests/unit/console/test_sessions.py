@@ -14,7 +14,7 @@ def test_behind_tls_the_browser_holds_the_cookie_to_this_very_host() -> None:
     send_cookie(response, ENCRYPTED, "x" * 43)
     given = response.headers["set-cookie"]
     assert given.startswith("__Host-sfumato=")
-    assert {one.strip().lower() for one in given.split(";")[1:]} == {
+    assert {attribute.strip().lower() for attribute in given.split(";")[1:]} == {
         *("httponly", "path=/", "samesite=strict", "secure")
     }
 

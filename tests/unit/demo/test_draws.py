@@ -23,10 +23,10 @@ def test_mixing_is_the_published_finalizer() -> None:
 
 
 def _unshift(mixed: int, by: int) -> int:
-    whole = mixed
+    inverse = mixed
     for _ in range(64 // by + 1):
-        whole = mixed ^ (whole >> by)
-    return whole
+        inverse = mixed ^ (inverse >> by)
+    return inverse
 
 
 def test_facts_have_streams_of_their_own() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PEOPLE = 3000
 
 
-def silent(_done: float, _total: float) -> None:
+def silent(_steps_done: float, _total: float) -> None:
     """Take no notice of progress."""
 
 
@@ -123,9 +123,9 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     assert out.read_text() == "mine"
 
 
-def interrupt(done: float, _total: float) -> None:
+def interrupt(steps_done: float, _total: float) -> None:
     """Press Ctrl-C when the tables are written."""
-    if done == 2:
+    if steps_done == 2:
         raise KeyboardInterrupt
 
 
@@ -145,8 +145,8 @@ def test_an_interruption_leaves_an_earlier_demo_whole(written: Path) -> None:
 @pytest.mark.usefixtures("_quick")
 def test_progress_counts_up_to_the_end(tmp_path: Path) -> None:
     seen: list[tuple[float, float]] = []
-    run(tmp_path, lambda done, total: seen.append((done, total)), people=PEOPLE)
-    assert [done for done, _ in seen] == list(range(int(seen[-1][1]) + 1))
+    run(tmp_path, lambda steps_done, total: seen.append((steps_done, total)), people=PEOPLE)
+    assert [steps_done for steps_done, _ in seen] == list(range(int(seen[-1][1]) + 1))
 
 
 def test_the_tables_can_be_had_without_the_page(tmp_path: Path) -> None:

@@ -53,11 +53,11 @@ def years(table: pa.Table) -> NDArray[np.int64]:
 def test_a_row_depends_on_its_number_alone(
     batches: Callable[..., Iterator[pa.RecordBatch]],
 ) -> None:
-    whole = pa.Table.from_batches(batches(1000)).combine_chunks()
+    full = pa.Table.from_batches(batches(1000)).combine_chunks()
     pieces = pa.Table.from_batches(batches(1000, batch_rows=77)).combine_chunks()
     longer = pa.Table.from_batches(batches(3000)).combine_chunks()
-    assert pieces.equals(whole)
-    assert longer.slice(0, whole.num_rows).equals(whole)
+    assert pieces.equals(full)
+    assert longer.slice(0, full.num_rows).equals(full)
 
 
 @pytest.mark.parametrize(
@@ -137,9 +137,9 @@ def test_disease_goes_with_age_and_sex(people: pa.Table) -> None:
 
 def test_visits_agree_with_the_people(people: pa.Table, visits: pa.Table) -> None:
     counted = visits.group_by("patient").aggregate([([], "count_all")]).sort_by("patient")
-    some = people.filter(pc.greater(people["visits"], 0))
-    assert counted["patient"].equals(some["person"])
-    assert counted["count_all"].equals(some["visits"])
+    visitors = people.filter(pc.greater(people["visits"], 0))
+    assert counted["patient"].equals(visitors["person"])
+    assert counted["count_all"].equals(visitors["visits"])
     joined = visits.join(people.select(["person", "birth_date"]), "patient", "person")
     assert pc.all(pc.greater_equal(joined["day"], joined["birth_date"])).as_py()
     assert pc.max(visits["day"]).as_py() < town.TODAY
@@ -158,10 +158,10 @@ def test_voters_are_a_part_of_the_adults(people: pa.Table, listed: pa.Table) -> 
     [("town.toml", town.table), ("visits.toml", registers.visits_table)],
     ids=["town", "visits"],
 )
-def test_the_schema_file_fits_the_table(name: str, make: Callable[[int], pa.Table]) -> None:
+def test_the_schema_file_fits_the_table(name: str, make_table: Callable[[int], pa.Table]) -> None:
     with as_file(files("sfumato.demo").joinpath(name)) as path:
         schema = load(path)
-    table: pa.Table = make(PEOPLE)
+    table: pa.Table = make_table(PEOPLE)
     assert [column.name for column in schema.columns] == table.column_names
     for column in schema.columns:
         held = table[column.name]

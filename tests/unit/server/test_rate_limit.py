@@ -24,19 +24,19 @@ ALICE, BOB = Caller("alice", "aaaaaaaa"), Caller("bob", "bbbbbbbb")
 
 
 def test_a_bucket_is_emptied_by_requests_and_filled_by_the_clock() -> None:
-    now = [0.0]
-    paces = Paces(Limits(per_second=2, at_once=3), clock=lambda: now[0])
+    clock_value = [0.0]
+    paces = Paces(Limits(per_second=2, at_once=3), clock=lambda: clock_value[0])
     for _ in range(3):
         paces.check(ALICE)
     with pytest.raises(RequestError) as refusal:
         paces.check(ALICE)
     assert (refusal.value.status, refusal.value.headers) == (429, {"Retry-After": "1"})
     paces.check(BOB)
-    now[0] = 0.5
+    clock_value[0] = 0.5
     paces.check(ALICE)
     with pytest.raises(RequestError):
         paces.check(ALICE)
-    now[0] = 1000.0
+    clock_value[0] = 1000.0
     for _ in range(3):
         paces.check(ALICE)
     with pytest.raises(RequestError):
@@ -52,18 +52,18 @@ def test_strangers_have_a_bucket_by_address_and_not_one_for_all() -> None:
 
 
 def test_buckets_that_are_full_again_are_forgotten() -> None:
-    now = [0.0]
-    buckets = Buckets(per_second=1, size=1, clock=lambda: now[0])
-    for one in range(10_001):
-        now[0] = float(one)
-        assert buckets.take(str(one)) == 0
+    clock_value = [0.0]
+    buckets = Buckets(per_second=1, size=1, clock=lambda: clock_value[0])
+    for number in range(10_001):
+        clock_value[0] = float(number)
+        assert buckets.take(str(number)) == 0
     assert len(buckets._levels) < 10
 
 
 def test_many_keys_at_one_moment_take_bounded_memory_and_not_that_of_the_latest() -> None:
     buckets = Buckets(per_second=1, size=1, clock=lambda: 0.0)
-    for one in range(30_000):
-        assert buckets.take(str(one)) == 0
+    for number in range(30_000):
+        assert buckets.take(str(number)) == 0
     assert len(buckets._levels) == 10_000
     assert buckets.take("29999") == 1
 
@@ -110,7 +110,9 @@ class Crowd:
             self._go.release()
         ended = await asyncio.gather(*self.tasks, return_exceptions=True)
         assert self.workers._free == 1
-        return [getattr(one, "code", type(one).__name__) for one in ended if one is not None]
+        return [
+            getattr(number, "code", type(number).__name__) for number in ended if number is not None
+        ]
 
 
 def test_a_batch_for_which_there_is_never_room_is_not_told_to_wait() -> None:
@@ -185,8 +187,8 @@ def test_a_request_that_is_given_up_gives_its_turn_to_another() -> None:
 
 
 def test_reports_are_counted_by_address_and_round() -> None:
-    now = [0.0]
-    paces = ReportPaces(Limits(reports_per_hour=10), clock=lambda: now[0])
+    clock_value = [0.0]
+    paces = ReportPaces(Limits(reports_per_hour=10), clock=lambda: clock_value[0])
     paces.check("192.0.2.1", "r", 10)
     with pytest.raises(RequestError) as refusal:
         paces.check("192.0.2.1", "r", 1)
@@ -194,7 +196,7 @@ def test_reports_are_counted_by_address_and_round() -> None:
     assert "10 reports an hour" in refusal.value.message
     paces.check("192.0.2.1", "another", 10)
     paces.check("192.0.2.2", "r", 10)
-    now[0] = 360.0
+    clock_value[0] = 360.0
     paces.check("192.0.2.1", "r", 1)
     with pytest.raises(RequestError):
         paces.check("192.0.2.3", "r", 11)

@@ -31,12 +31,12 @@ def short(listening: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("serve", [dead, short])
 def test_who_ends_as_soon_as_begun_ends_all(serve: Callable[[Callable[[], None]], None]) -> None:
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(InternalError) as ended:
         run_in(2, serve, lambda: None)
     assert ended.value.code == "process_ended"
     assert "processes=1" in str(ended.value)
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_one_that_dies_young_is_replaced(tmp_path: Path) -> None:

@@ -31,25 +31,25 @@ ROWS = "city,age\n" + "".join(f"{'north' if at % 2 else 'south'},{at % 90}\n" fo
 def test_a_draft_declares_nothing_that_was_only_seen(tmp_path: Path) -> None:
     drafts = TableDrafts(tmp_path)
     assert drafts.list() == []
-    made = drafts.from_upload(BytesIO(ROWS.encode()), "people.csv")
-    assert made.name == "people"
-    assert [one.name for one in made.schema.columns] == ["city", "age"]
-    assert made.schema.column("age").domain is None
-    assert made.seen.column("age").domain is not None
-    assert drafts.list() == [made] == [drafts.get(made.id)]
+    draft = drafts.from_upload(BytesIO(ROWS.encode()), "people.csv")
+    assert draft.name == "people"
+    assert [column.name for column in draft.schema.columns] == ["city", "age"]
+    assert draft.schema.column("age").domain is None
+    assert draft.seen.column("age").domain is not None
+    assert drafts.list() == [draft] == [drafts.get(draft.id)]
     assert (tmp_path / "tables").stat().st_mode & 0o077 == 0
-    drafts.drop(made)
+    drafts.drop(draft)
     assert drafts.list() == []
-    assert not made.folder.exists()
+    assert not draft.folder.exists()
 
 
 def test_once_it_is_added_a_table_stays_and_is_no_draft(tmp_path: Path) -> None:
     drafts = TableDrafts(tmp_path)
-    made = drafts.from_upload(BytesIO(ROWS.encode()), "people.csv")
-    made.finish()
-    assert drafts.get(made.id) is None
-    assert (made.folder / "table.csv").exists()
-    assert made.schema_file.exists()
+    draft = drafts.from_upload(BytesIO(ROWS.encode()), "people.csv")
+    draft.finish()
+    assert drafts.get(draft.id) is None
+    assert (draft.folder / "table.csv").exists()
+    assert draft.schema_file.exists()
 
 
 def test_what_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def parquet(table: pa.Table) -> bytes:
 
 
 def test_a_table_is_kept_for_its_owner_alone_under_a_name_of_ours(tmp_path: Path) -> None:
-    kept = store_upload(BytesIO(b"a,b\n1,2\n"), "../../../etc/cron.d/x.CSV", tmp_path)
-    assert kept == tmp_path / "table.csv"
-    assert kept.stat().st_mode & 0o077 == 0
+    stored = store_upload(BytesIO(b"a,b\n1,2\n"), "../../../etc/cron.d/x.CSV", tmp_path)
+    assert stored == tmp_path / "table.csv"
+    assert stored.stat().st_mode & 0o077 == 0
     content = parquet(pa.table({"a": [1, 2]}))
     assert store_upload(BytesIO(content), "C:\\t\\a.parquet", tmp_path).name == "table.parquet"
 
@@ -124,7 +124,7 @@ def test_what_unfolds_to_too_much_is_refused_by_its_index(
     assert len(bomb) < 10_000
     monkeypatch.setattr(uploads, "_MOST_ROWS", 10_000)
     assert code_of(store_upload, BytesIO(bomb), "a.parquet", tmp_path) == "request_malformed"
-    wide = parquet(pa.table({f"c{place}": [1] for place in range(1100)}))
+    wide = parquet(pa.table({f"c{number}": [1] for number in range(1100)}))
     folder = tmp_path / "other"
     folder.mkdir()
     assert code_of(store_upload, BytesIO(wide), "a.parquet", folder) == "request_malformed"

@@ -34,8 +34,8 @@ def test_an_answer_has_its_expected_error(tmp_path: Path) -> None:
 
 def test_the_demo_shows_the_table_before_and_after_and_what_a_crowd_costs() -> None:
     people = town.table(1500)
-    nothing = pa.table({})
-    shown = Town(people, nothing, nothing, (), None, nothing)  # type: ignore[arg-type]
+    empty = pa.table({})
+    shown = Town(people, empty, empty, (), None, empty)  # type: ignore[arg-type]
     blocks = section(shown)
     before, after, costs = (block for block in blocks if isinstance(block, PageTable))
     assert before.headers == after.headers

@@ -15,12 +15,12 @@ def percents(picture: Picture) -> list[float]:
 
 def test_three_tables_in_order_then_classes_then_the_door() -> None:
     people = town.table(2000)
-    nothing = people.slice(0, 0)
+    empty = people.slice(0, 0)
     voters = registers.voters_table(2000)
-    shown = Town(people, nothing, voters, (), None, synthesize.twin_of(people))  # type: ignore[arg-type]
+    shown = Town(people, empty, voters, (), None, synthesize.twin_of(people))  # type: ignore[arg-type]
     blocks = attack.section(shown)
     assert blocks[0] == Heading("What an attacker still learns")
-    linked, certain, asked = (one for one in blocks if isinstance(one, Picture))
+    linked, certain, asked = (block for block in blocks if isinstance(block, Picture))
     raw, crowd, twin = percents(linked)
     assert raw > 50 > 20 > crowd >= 0
     assert twin < 20

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def true_pairs(table: pa.Table) -> dict[str, int]:
     held: dict[int, set[str]] = {}
-    for one in table.select(["patient", "department"]).to_pylist():
-        held.setdefault(one["patient"], set()).add(one["department"])
-    found: dict[str, int] = {}
+    for row in table.select(["patient", "department"]).to_pylist():
+        held.setdefault(row["patient"], set()).add(row["department"])
+    counts: dict[str, int] = {}
     for departments in held.values():
         for pair in combinations(sorted(departments), 2):
-            found[" and ".join(pair)] = found.get(" and ".join(pair), 0) + 1
-    return found
+            counts[" and ".join(pair)] = counts.get(" and ".join(pair), 0) + 1
+    return counts
 
 
 def test_pairs_of_departments_are_near_the_true_ones() -> None:
@@ -32,6 +32,6 @@ def test_pairs_of_departments_are_near_the_true_ones() -> None:
     assert isinstance(picture, Picture)
     true = true_pairs(table)
     assert len(picture.table.rows) == 8
-    for name, told, *_ in picture.table.rows:
+    for name, shown, *_ in picture.table.rows:
         first, second = sorted(str(name).split(" and "))
-        assert abs(int(str(told).replace(",", "")) - true.get(f"{first} and {second}", 0)) < 400
+        assert abs(int(str(shown).replace(",", "")) - true.get(f"{first} and {second}", 0)) < 400

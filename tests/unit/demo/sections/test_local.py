@@ -23,7 +23,9 @@ def number(text: object) -> float:
 
 
 def test_estimated_illnesses_are_near_the_true_ones(blocks: list[Any]) -> None:
-    (table,) = (one for one in blocks if isinstance(one, PageTable) and "truth" in one.caption)
+    (table,) = (
+        block for block in blocks if isinstance(block, PageTable) and "truth" in block.caption
+    )
     true = town.table(6_000)["disease"].to_pylist()
     assert len(table.rows) == 13
     for name, share, estimated, sd in table.rows:
@@ -33,7 +35,9 @@ def test_estimated_illnesses_are_near_the_true_ones(blocks: list[Any]) -> None:
 
 
 def test_the_mean_salary_comes_out_within_its_bars(blocks: list[Any]) -> None:
-    (table,) = (one for one in blocks if isinstance(one, PageTable) and "salary" in one.caption)
+    (table,) = (
+        block for block in blocks if isinstance(block, PageTable) and "salary" in block.caption
+    )
     true = sum(town.table(6_000)["salary"].to_pylist()) / 6_000
     assert [row[0] for row in table.rows] == list(EPSILONS)
     for _, mean, far in table.rows:
@@ -41,6 +45,6 @@ def test_the_mean_salary_comes_out_within_its_bars(blocks: list[Any]) -> None:
 
 
 def test_both_pictures_are_there(blocks: list[Any]) -> None:
-    labels = [one.label for one in blocks if isinstance(one, Picture)]
+    labels = [block.label for block in blocks if isinstance(block, Picture)]
     assert len(labels) == 2
     assert "trusted" in labels[1]

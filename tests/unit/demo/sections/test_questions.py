@@ -28,7 +28,7 @@ class Tables:
 
 def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     blocks = section(cast("Town", Tables))
-    monthly, found = (block for block in blocks if isinstance(block, Picture))
+    monthly, inferred = (block for block in blocks if isinstance(block, Picture))
     truth: dict[int, int] = {}
     answers: dict[int, int] = {}
     for series, month, count, *_ in monthly.table.rows:
@@ -42,7 +42,7 @@ def test_answers_stand_beside_the_truth_until_the_budget_is_spent() -> None:
     assert [row[-1] for row in asked.rows] == ["1.1", "0.7", "0.3"]
     (refused,) = (block for block in blocks if isinstance(block, Note))
     assert "epsilon 0.3 of 2 left" in refused.text
-    assert {series for series, *_ in found.table.rows} == {
+    assert {series for series, *_ in inferred.table.rows} == {
         "from exact counts",
         "upper bound by theory",
         "from Sfumato's answers",

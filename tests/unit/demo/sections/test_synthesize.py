@@ -14,14 +14,14 @@ def test_a_twin_beside_its_town() -> None:
     twin = synthesize.twin_of(people)
     assert twin.schema.equals(people.schema)
     assert set(twin["ssn"].to_pylist()).isdisjoint(people["ssn"].to_pylist())
-    nothing = people.slice(0, 0)
-    shown = Town(people, nothing, nothing, (), None, twin)  # type: ignore[arg-type]
+    empty = people.slice(0, 0)
+    shown = Town(people, empty, empty, (), None, twin)  # type: ignore[arg-type]
     blocks = synthesize.section(shown)
     assert isinstance(blocks[0], Heading)
-    [figures] = [one for one in blocks if isinstance(one, KeyFigures)]
+    [figures] = [block for block in blocks if isinstance(block, KeyFigures)]
     assert len(figures.figures) == 3
-    pictures = [one for one in blocks if isinstance(one, Picture)]
-    assert [one.label.partition(":")[0] for one in pictures[:3]] == [
+    pictures = [block for block in blocks if isinstance(block, Picture)]
+    assert [block.label.partition(":")[0] for block in pictures[:3]] == [
         "birth_date",
         "salary",
         "disease",

@@ -11,7 +11,7 @@ from sfumato.report.blocks import Paragraph
 
 def test_points_find_people_and_the_twin_finds_no_more_than_strangers() -> None:
     town: Any = None
-    [told] = [one for one in trajectories.section(town) if isinstance(one, Paragraph)]
-    before, after, strangers = (float(one) for one in re.findall(r"([\d.]+) %", told.text))
+    [paragraph] = [block for block in trajectories.section(town) if isinstance(block, Paragraph)]
+    before, after, strangers = (float(block) for block in re.findall(r"([\d.]+) %", paragraph.text))
     assert before > 90
     assert after <= strangers + 5
