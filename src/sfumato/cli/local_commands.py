@@ -95,12 +95,12 @@ def locate(
     if outside:
         # A private number: it is printed for the person, and stands in no file.
         typer.echo(
-            f"For you alone: {outside:,} of {parameters['places']:,} places are outside the map "
-            "and were moved from its edge. No file says so."
+            f"For you alone: {outside:,} of {parameters['places']:,} locations are outside the "
+            "map. They were moved to its edge before noise was added. No file says so."
         )
     typer.echo(
-        f"At least 95 % of the noisy places are within {parameters['radius95']:.0f} metres of the "
-        "true ones."
+        f"At least 95 % of the noisy locations are within {parameters['radius95']:.0f} metres of "
+        "the true ones."
     )
     typer.echo(f"Wrote {out} and {out}.json.")
 

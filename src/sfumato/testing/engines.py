@@ -1,4 +1,4 @@
-"""The contract of every engine, as a suite: subclass it and give it an `engine` fixture.
+"""The contract of engines as a test suite: subclass it and give it an `engine` fixture.
 
 ::
 
@@ -36,7 +36,7 @@ CANARY = "canary-4711"
 
 
 def query(sql: str, **tables: exp.Table) -> exp.Query:
-    """Parse neutral SQL, with names replaced by lent tables."""
+    """Parse SQL in the neutral dialect, with table names replaced by lent tables."""
     tree = parse_one(sql)
     assert isinstance(tree, exp.Query)
     for table in list(tree.find_all(exp.Table)):
@@ -48,7 +48,7 @@ def query(sql: str, **tables: exp.Table) -> exp.Query:
 
 
 def rows(engine: Engine, sql: str, **tables: exp.Table) -> list[tuple[object, ...]]:
-    """Run neutral SQL and give the rows."""
+    """Run SQL in the neutral dialect and return the rows."""
     table = engine.run(query(sql, **tables))
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
@@ -81,7 +81,7 @@ KINDS = {
 
 
 class EngineContract:
-    """What every engine must do."""
+    """The tests that every engine must pass."""
 
     def test_kinds_of_all_types(self, engine: Engine) -> None:
         """Columns are named in order, with their kinds."""
@@ -173,7 +173,7 @@ class EngineContract:
         assert engine.run(tree).to_pylist() == [{"w": text}]
 
     def test_odd_column_names(self, engine: Engine) -> None:
-        """A name is only a name."""
+        """Column names with signs, keywords and blanks are names like any other."""
         names = [
             "select",
             'a"b',
@@ -207,7 +207,7 @@ class EngineContract:
         assert refusal.value.code == "table_missing"
 
     def test_empty_tables_keep_their_types(self, engine: Engine) -> None:
-        """No rows are no reason to forget the columns."""
+        """A table without rows still has its columns."""
         with engine.lend(PEOPLE.slice(0, 0)) as people:
             assert engine.columns(people) == KINDS
             assert engine.run(everything(people)).num_rows == 0
@@ -228,13 +228,13 @@ class EngineContract:
         assert seen == list(range(999, -1, -1))
 
     def test_threads(self, engine: Engine) -> None:
-        """Several threads may ask at once."""
+        """Several threads may query at once."""
         with engine.lend(PEOPLE) as people, ThreadPoolExecutor(4) as threads:
-            asked = [
+            futures = [
                 threads.submit(rows, engine, f"SELECT id + {n} AS s FROM t WHERE id = 1", t=people)
                 for n in range(8)
             ]
-            assert [future.result() for future in asked] == [[(1 + n,)] for n in range(8)]
+            assert [future.result() for future in futures] == [[(1 + n,)] for n in range(8)]
 
     def test_bounding_query(self, engine: Engine) -> None:
         """The shape of a contribution bound gives the same rows everywhere."""
@@ -250,16 +250,16 @@ class EngineContract:
         bounded = sorted(range(1, 4), key=lambda v: hashlib.md5(f"a/{v}".encode()).hexdigest())[:2]
         assert result == [("a", v, min(v, 2)) for v in sorted(bounded)] + [("b", 4, 2)]
 
-    @pytest.mark.parametrize("way", ["run", "stream", "write"])
+    @pytest.mark.parametrize("call", ["run", "stream", "write"])
     def test_errors_quote_no_data(
         self,
         engine: Engine,
         tmp_path: Path,
         capfd: pytest.CaptureFixture[str],
         caplog: pytest.LogCaptureFixture,
-        way: str,
+        call: str,
     ) -> None:
-        """What the engine says about a cell stays in the detail."""
+        """The engine's words about a cell are only in the detail of the error."""
         calls: dict[str, Callable[[exp.Query], object]] = {
             "run": engine.run,
             "stream": lambda tree: engine.stream(tree).read_all(),
@@ -268,7 +268,7 @@ class EngineContract:
         with engine.lend(pa.table({"t": ["1", CANARY]})) as lent:
             tree = query("SELECT CAST(t AS BIGINT) AS n FROM t", t=lent)
             with pytest.raises(EngineError) as failure:
-                calls[way](tree)
+                calls[call](tree)
         error = failure.value
         assert CANARY in (error.detail or "")
         assert error.__cause__ is None

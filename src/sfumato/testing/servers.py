@@ -1,4 +1,4 @@
-"""A real server of a vault, on a free port of this machine, for the time of a test."""
+"""A real server of a vault on a free port of this machine, for tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The contract of every engine that writes: to a file, a folder, a table, whole or not at all.
+"""The contract of engines that write files, folders or tables, as a test suite.
 
-A suite like that of `testing.engines`: subclass it and give it an `engine` fixture.
+It is used like `testing.engines`: subclass it and give it an `engine` fixture.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class WritingContract:
-    """What is written is the same everywhere, and all of it or nothing."""
+    """Every engine writes the same bytes, and either all of them or nothing."""
 
     schema: ClassVar[str | None] = None
-    """Where new tables go, in engines that make any."""
+    """The database schema of new tables, in engines that create any."""
 
     def test_csv_is_the_same_everywhere(self, engine: Engine, tmp_path: Path) -> None:
         """Missing is empty, empty text is quoted, formulas are disarmed."""
@@ -98,7 +98,7 @@ class WritingContract:
         assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
     def test_folder_without_rows(self, engine: Engine, tmp_path: Path) -> None:
-        """No rows are one part, which tells the columns."""
+        """A result without rows is one part with the columns."""
         with engine.lend(PEOPLE) as lent:
             tree = query("SELECT id, name FROM t WHERE id < 0 ORDER BY id", t=lent)
             engine.write(tree, FolderTarget(str(tmp_path / "out")))
@@ -150,7 +150,7 @@ class WritingContract:
         assert engine.run(everything(target.table)).to_pylist() == [{"a": 2}]
 
     def test_drafted_table(self, engine: Engine) -> None:
-        """A table can be looked at before it has its name; after a failure nothing is left."""
+        """A table can be read before it has its final name; after a failure nothing is left."""
         target = TableTarget("sfumato_drafts", self.schema)
         if not engine.traits.creates_tables:
             return

@@ -88,6 +88,7 @@ def largest_loss(method: Method, pair: tuple[Any, Any], *, tries: int = 40, seed
         sign, loss = draw.choice((-1.0, 1.0)), 0.0
         while True:
             first_laws, second_laws = (_next_laws(method, side, script) for side in pair)
+            # The number of answers is part of the output: if it differs, so do the tables, surely.
             if len(first_laws) != len(second_laws):
                 return math.inf
             if not first_laws:
@@ -157,6 +158,7 @@ class _Noisy:
         return [self.value + step for step in (-far, -1, 0, 1, far)]
 
     def log(self, answer: int) -> float:
+        # P[value + k] = tanh(1 / (2 scale)) exp(-|k| / scale).
         return math.log(math.tanh(0.5 / self.scale)) - abs(answer - self.value) / self.scale
 
 
@@ -208,7 +210,7 @@ def _prescribed(prompter: _Prompter) -> Iterator[None]:
         return cut_points
 
     def start(self: SparseVector, threshold: int, _entropy: object, *, runs: int) -> _Judging:
-        assert runs == 1
+        assert runs == 1  # several runs would need a joint distribution of their thresholds
         return _Judging(self, threshold, prompter)
 
     with ExitStack() as patches:
@@ -268,7 +270,7 @@ class _Walk:
             heights += np.log(weights.astype(np.float64))
         self._run_chances, self._limits = [], None
         for run in np.split(heights, starts[1:]):
-            raised = np.exp(run - run.max())
+            raised = np.exp(run - run.max())  # shifted, so that nothing overflows
             self._run_chances.append(raised / raised.sum())
         last = np.array([len(run) for run in self._run_chances]) - 1
         return np.asarray(starts + np.minimum(self.position, last), dtype=np.int64)
@@ -323,6 +325,7 @@ class _Judging:
                 )
             ]
         )[0]
+        # Bayes: the answer changes what is known about the noise of the threshold.
         self._weights = self._weights * sides[verdict]
         self._weights /= self._weights.sum()
         self._positives += verdict == ABOVE
