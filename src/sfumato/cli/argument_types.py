@@ -16,6 +16,7 @@ import typer
 
 def skip_validation(parameters: list[Any]) -> list[Any]:
     """Have flags, texts, lists of texts and paths parsed by this module."""
+    # The method is set on the instance, so that parameters of other types keep Typer's own.
     for parameter in parameters:
         kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
         if kind in _TYPES:
@@ -43,6 +44,7 @@ class _Path:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return None
+        # As Typer checks it; here the command itself says more about a file that is not there.
         if os.access(value, os.F_OK) and not os.access(value, os.R_OK):
             raise typer.BadParameter(f"path {str(value)!r} is not readable.", ctx=ctx, param=param)
         return Path(value)

@@ -73,6 +73,7 @@ def inspect(
         check_page(page, table, schema, population, overwrite=overwrite)
     with progress("Reading and measuring the columns") as report_progress:
         people = read(table, schema, progress=report_progress)
+    # Its rows are labels, so "unique" would say nothing about people.
     if people.released and "://" in table:  # the side-car of a file says it already
         typer.echo(_IS_RELEASE, err=True)
     if schema is None:

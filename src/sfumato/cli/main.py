@@ -234,9 +234,12 @@ def _usage_message(error: TyperException) -> str:
     similar = sorted(getattr(error, "possibilities", None) or ())
     if similar:
         return f"{_one_line(error.message)}. Did you mean {' or '.join(similar)}?"
+    message = _one_line(error.format_message())
+    if message.endswith("?"):  # it proposes a command already
+        return message
     context = getattr(error, "ctx", None)
     command = "sfumato" if context is None else context.command_path
-    return f"{_one_line(error.format_message()).removesuffix('.')}. See '{command} --help'."
+    return f"{message.removesuffix('.')}. See '{command} --help'."
 
 
 def _one_line(message: str) -> str:

@@ -94,6 +94,7 @@ def serve(
             allowed=f"from 1 to {_MAX_PROCESSES}",
             hint="About one for each core is best.",
         )
+    # A check needs one process only, and says the same.
     if processes > 1 and not check:
         server_module.answer_in(
             processes,
@@ -180,6 +181,7 @@ def _announce(vault: Path, url: str, link: str | None, *, as_json: bool) -> None
 
 def load_server() -> Any:
     """Import the server, whose packages only the extra `serve` installs."""
+    # Imported late: Starlette and uvicorn are slow to load, and only this command needs them.
     try:
         from sfumato.server import serve as server_module
     except ModuleNotFoundError as error:

@@ -83,6 +83,7 @@ def home(visit: Visit) -> Page:
         return Page()
     actions = [_ACTIONS[shape] for shape in SHAPES if shape in person.shapes]
     listed = ", ".join(actions[:-1]) + (" and " if actions[1:] else "") + "".join(actions[-1:])
+    # A person without permissions still sees a sentence, not an empty page.
     return Page({"accounts": gauges(visit), "may": listed or "do nothing here yet"})
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HOME = "/console"
 FORM = "form"
 """The hidden field with the token that proves that a form stood on a page of this session."""
+# No "//host" and no "\\", which browsers take for another server.
 _PATH = re.compile(r"/console(/[A-Za-z0-9_.~%:-]+)*", re.ASCII)
 
 
@@ -166,6 +167,7 @@ class PageRoute:
         """Whether a visitor may have this page."""
         if person is None:
             return self.audience is Audience.PUBLIC
+        # An owner may have every page; others also need the permission of the page.
         if self.audience is Audience.OWNER and not person.is_owner:
             return False
         return self.shape is None or person.is_owner or self.shape in person.shapes

@@ -122,6 +122,7 @@ def _open_release(visit: Visit) -> LocalRelease:
     public = visit.vault.feed_registry.public
     name = visit.path["release"]
     release = None if public is None else visit.vault.releases.look_up(name, principal=public.name)
+    # A release that is not public is as unknown as one that does not exist.
     if release is None:
         raise not_found()
     return release

@@ -71,6 +71,7 @@ def application(
     all_routes = [make_route(path, by_method) for path, by_method in by_path.items()]
     all_routes += survey_pages(rounds_of(vault.config.folder), setting, api.report_paces)
     all_routes += console_pages(vault, setting, api.workers, api.unsent)
+    # Not Starlette's own 404, which would lack our headers and the check of the host.
     unknown = make_route("/", {}).app
     return Router(all_routes, redirect_slashes=False, default=unknown)
 
@@ -87,6 +88,7 @@ class _Api:
     async def respond(self, route: Route, request: Request) -> Response:
         """Check a request, have a worker run the handler of its route, and make the response."""
         caller = Caller("")
+        # Health checks take no token and no worker: a busy server must not look dead.
         if route.never_waits:
             call = await self._read_call(route, request, caller)
             return _make_response(route, _encode(route.handler(call)))
@@ -94,6 +96,7 @@ class _Api:
             tokens = request.headers.getlist("authorization")
             caller = await self.workers.look(lambda: authorize(self._vault, route, tokens))
         caller = replace(caller, peer=peer_of(request.scope, self._setting))
+        # Before the body is read: a refused request costs almost nothing.
         self._paces.check(caller)
         self.unsent.check(caller)
         call = await self._read_call(route, request, caller)
@@ -114,6 +117,7 @@ class _Api:
         """Read what the handler of a route is given; values that its form lacks are refused."""
         query = request.scope["query_string"]
         if route.has_body:
+            # A parameter in the wrong place would be ignored in silence.
             read_query((), query)
             values: Any = await read_json(request, seconds=self._setting.limits.body_seconds)
         else:
@@ -142,6 +146,7 @@ def _make_response(route: Route, reply: Reply) -> Response:
     status, headers = reply.status or route.status, {**reply.headers}
     if isinstance(reply.body, Path):
         return FileResponse(reply.body, status, headers, reply.media, filename=reply.file_name)
+    # As an attachment: a browser must not show a downloaded page in our origin.
     if reply.file_name is not None:
         headers["Content-Disposition"] = f'attachment; filename="{reply.file_name}"'
     return Response(reply.body, status, headers, reply.media)

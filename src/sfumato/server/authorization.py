@@ -79,12 +79,14 @@ def authorize(vault: Vault, route: Route, tokens: Sequence[str]) -> Caller:
         public = vault.feed_registry.public
         if public is not None:
             return Caller(public.name)
+    # Of two headers a proxy may have checked the one and we would take the other.
     if len(tokens) != 1 or not tokens[0].lower().startswith(_BEARER):
         raise _token_refused()
     refresh(vault)
     try:
         holder = vault.token_registry.holder(tokens[0][len(_BEARER) :].strip())
     except PolicyError:
+        # The same words for unknown, revoked and expired tokens: they tell an attacker nothing.
         raise _token_refused() from None
     person = holder.person
     if route.owner and not person.is_owner:
@@ -129,8 +131,10 @@ def check_caller(scope: Scope, setting: Setting) -> None:
     """Refuse a request under a foreign host name, or one that bypasses the encrypting proxy."""
     names = [value for name, value in scope["headers"] if name == b"host"]
     hosts = [*names, scope.get(AUTHORITY, *names[:1])]
+    # Two Host headers, or one that differs from the request line, confuse proxies (smuggling).
     if len(names) != 1 or not setting.hosts.issuperset(map(_without_port, hosts)):
         raise RequestError(421, "host_unknown", "This server does not answer under that name.")
+    # Past the proxy tokens would travel unencrypted.
     if setting.proxies:
         connected = _connected_address(scope)
         if connected is None or not (connected.is_loopback or is_proxy(connected, setting)):

@@ -34,6 +34,7 @@ def request_id_of(key: str) -> str | None:
         request_id = unquote(key[len(_PREFIX) :], errors="strict")
     except UnicodeDecodeError:
         return None
+    # Only the spelling of `key_of` is read: different keys must stand for different requests.
     return request_id if key == f"{_PREFIX}{quote(request_id, safe='')}" else None
 
 

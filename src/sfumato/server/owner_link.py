@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 PATH = "/welcome/{secret}"
+# A link in an old log or terminal must be of no use.
 _VALID_SECONDS = 24 * 3600
 _TOKEN_DAYS = "90d"
 
@@ -114,6 +115,7 @@ class OwnerLink:
         is_right = hmac.compare_digest(_hash(request.path_params["secret"]), self._hash)
         if not is_right or self._clock() > self._expires or not self._is_unused():
             raise not_found()
+        # Another site that knows the link could make a signed-in browser use it up.
         page = urlsplit(request.headers.get("origin", "null"))
         is_ours = page.geturl() == "null" or page.netloc == request.headers["host"].lower()
         site = request.headers.get("sec-fetch-site", "none")

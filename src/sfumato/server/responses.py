@@ -69,6 +69,7 @@ class UnsentReplies:
 
     def counted(self, response: Response, caller: Caller) -> Response:
         """Make a response counted until it is sent; a file is not counted: it is read in parts."""
+        # Streams and files hold only one part in memory.
         if type(response) is not Response:
             return response
         return _CountedResponse(response, self._bytes, caller.key, self._taking_seconds)

@@ -75,6 +75,7 @@ class Listening:
                 "options_conflict",
                 f"Give both the certificate and its key: {option('cert')} and {option('key')}.",
             )
+        # Whoever reads the key can act as this server.
         if self.key is not None and self.key.exists() and self.key.stat().st_mode & 0o077:
             raise ParameterError(
                 "secret_exposed",
@@ -233,6 +234,7 @@ def answer_in(
     """
     listening.setting(limits)  # an error here is shown once, not by each process
     limits_of_one = limits.among(processes)
+    # One link for all processes: each of them can answer its page.
     with open_vault() as vault:
         link = _make_owner_link(vault, requested=owner_link)
     with _bind(listening) as listener:

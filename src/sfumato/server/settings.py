@@ -42,6 +42,7 @@ class Limits:
     """The time that a server waits for open requests before it stops."""
 
     def __post_init__(self) -> None:
+        # 0 would refuse every report, and the round would collect nothing in silence.
         if self.reports_per_hour < 1:
             raise ParameterError(
                 "parameter_out_of_range",
@@ -54,6 +55,7 @@ class Limits:
         """Divide the limits among several processes of one server."""
         return replace(
             self,
+            # Rounded up, so that no process is left without any.
             workers=-(-self.workers // processes),
             waiting=-(-self.waiting // processes),
             per_second=self.per_second / processes,

@@ -118,6 +118,7 @@ class EngineContract:
 
     def test_sum_beyond_64_bits_fails(self, engine: Engine) -> None:
         """A sum never wraps around and never becomes a float."""
+        # A sum that wraps around would turn a bounded contribution into an unbounded one.
         big = pa.table({"x": pa.array([2**63 - 1, 2**63 - 1], pa.int64())})
         with engine.lend(big) as lent, pytest.raises(EngineError):
             rows(engine, "SELECT CAST(SUM(x) AS BIGINT) AS s FROM t", t=lent)
@@ -144,6 +145,7 @@ class EngineContract:
 
     def test_text_is_exact(self, engine: Engine) -> None:
         """Case, accents, composed letters and trailing space all make a difference."""
+        # The composed and the decomposed é look alike and are two values.
         texts = [
             "é",
             "e\u0301",
@@ -271,6 +273,7 @@ class EngineContract:
                 calls[call](tree)
         error = failure.value
         assert CANARY in (error.detail or "")
+        # A cause or context would print the engine's words in a traceback.
         assert error.__cause__ is None
         assert error.__context__ is None
         seen = (

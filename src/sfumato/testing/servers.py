@@ -58,6 +58,7 @@ class Client:
             sent = {"Authorization": f"Bearer {self.token}", **sent}
         if body is not None and not isinstance(body, bytes):
             body, sent = dumps(body).encode(), {"Content-Type": "application/json", **sent}
+        # Addresses of the loopback network stand for different callers.
         source = None if self.source is None else (self.source, 0)
         connection = HTTPConnection(
             str(address.hostname), address.port, timeout=30, source_address=source

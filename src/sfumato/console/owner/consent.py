@@ -63,6 +63,7 @@ def look_up_person(visit: Visit) -> Page:
 def record_answer(visit: Visit) -> Page | Redirect:
     """Record that a person consents, or withdraws consent."""
     registry, purpose = _registry(visit), visit.text("purpose")
+    # Anything but a clear yes withdraws.
     agrees = visit.text("answer") == YES
     try:
         person = _person_id(registry, visit.text("person"))

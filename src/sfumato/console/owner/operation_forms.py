@@ -32,6 +32,7 @@ def pages_of(operations: Iterable[Operation] | None = None) -> tuple[PageRoute, 
     """The list of forms, and for each operation a page with its form and a handler of it."""
     listed = tuple(
         operation
+        # Operations with a page of their own, such as `principal add`, need no form here.
         for operation in (all_operations() if operations is None else operations)
         if "console" in operation.doors and operation.page is None
     )

@@ -44,6 +44,7 @@ def list_principals(
 ) -> Page:
     """List all principals, with the form that adds another."""
     registry = visit.vault.principal_registry
+    # Read once: each reading of the accounts goes through the ledger.
     accounts = registry.accounts()
     principals = [
         principal.to_json()
@@ -85,6 +86,7 @@ def change_principal(action: str, visit: Visit) -> Page | Redirect:
     if action == "expire":
         arguments = {"at": visit.text("expires") or None}
     else:
+        # An empty epsilon is passed on, so that the vault's own error names the field.
         fields = ("to", *_AMOUNTS, "population") if action == "move" else (*_AMOUNTS, "population")
         arguments = {"epsilon": "", **visit.filled(*fields)}
     return _try(
@@ -140,6 +142,7 @@ def budgets_page(
     status: int = 200,
 ) -> Page:
     """Show all budgets and who spent what."""
+    # Read once for all populations: a ledger may have many entries.
     all_charges, now = spending(visit.vault.ledger), datetime.now(UTC)
     accounts = {account["account"]: account for account in gauges(visit)}
     populations = []

@@ -93,6 +93,7 @@ def new_release_page(
 def submit_release(visit: Visit) -> Page | Redirect:
     """Submit a job per candidate. The request id makes a form that is sent twice count once."""
     family, name = visit.text("family"), visit.path["name"]
+    # The family comes from a hidden field, which a visitor can change.
     if family not in _FIELDS:
         raise not_found()
     try:
@@ -229,6 +230,7 @@ def _candidates(visit: Visit, family: str) -> list[dict[str, Any]]:
             if visit.text(name) == YES:
                 options[name] = True
     varied = _CANDIDATES[family]
+    # "5, 10, 20" makes three candidates; each is a job of its own, and is charged.
     values = split_list(options.pop(varied, ""))
     candidates = [{**options, varied: value} for value in values] or [options]
     return [
@@ -271,6 +273,7 @@ def _release_page(
 
 def _possible_readers(visit: Visit) -> list[str]:
     principals = visit.vault.principal_registry.list()
+    # The owner reads every release anyway.
     return [PUBLIC, *(principal.name for principal in principals if not principal.is_owner)]
 
 

@@ -106,6 +106,7 @@ def edit_schema(
         problem = "The schema was changed meanwhile. This is the current one; edit it again."
         return EditedSchema(fields_of(schema), errors={STATE: problem})
     errors: dict[str, str] = {}
+    # All columns are read before anything is refused, so that all errors are shown at once.
     columns = []
     for number, column in enumerate(schema.columns):
         if posted.get(f"c{number}.drop") == YES:
@@ -239,6 +240,7 @@ class _ColumnForm:
         tree = self._try("rule", self._tree)
         if self.errors:
             return None
+        # Through the parser of files: a form can declare nothing that a file could not.
         lines, name = _ErrorKey(), self._column.name
         document: dict[str, object] = {"table": "t", "columns": {name: keys}}
         try:
@@ -307,6 +309,7 @@ class _ColumnForm:
         """The tree in the field: a line per value with its labels up to the root."""
         if self._texts["hierarchy"] != "tree":
             return None
+        # An unchanged tree is kept as it is: texts would lose the types of its leaves.
         if all(self._texts[name] == self._shown[name] for name in _HIERARCHY):
             return self._column.hierarchy
         rows = [

@@ -121,6 +121,7 @@ def add_page(visit: Visit) -> Page:
 def add_table(visit: Visit) -> Page | Redirect:
     """Add a draft to the vault as a data set."""
     draft, name = _draft(visit), visit.text("name")
+    # A public table has no budget; fields that were filled before it was ticked do not count.
     is_public = visit.text("public") == YES
     budget = {} if is_public else visit.filled(*_BUDGET_FIELDS)
     try:
@@ -167,6 +168,7 @@ def table_risk(visit: Visit) -> Page:
     purposes = visit.vault.purposes(name)
     purpose = visit.text("purpose") or (purposes[0] if purposes else None)
     private = visit.vault.private(name, principal=visit.principal, purpose=purpose)
+    # As the owner sees it, which is not private: the page is for the owner alone.
     with owners_table(private) as table:
         return _risk_page(table, name, f"{TABLES}/{name}")
 
@@ -187,6 +189,7 @@ def _schema_page(
     draft: TableDraft | None = None,
     status: int = 200,
 ) -> Page:
+    # Only a draft has observed domains: those of a data set of the vault are private.
     seen = None if draft is None else draft.seen
     columns = [
         {

@@ -99,6 +99,7 @@ def _curves(people: People) -> list[Point]:
 
 def _table(caption: str, table: pa.Table, columns: list[str]) -> PageTable:
     names = [*columns, "disease"]
+    # Rows spread over the table: the first six would be six neighbours.
     step = max(table.num_rows // _SHOWN, 1)
     rows = table.select(names).take(list(range(0, table.num_rows, step))[:_SHOWN]).to_pylist()
     headers = [name.replace("_", " ").capitalize() for name in names]

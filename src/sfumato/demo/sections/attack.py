@@ -60,11 +60,13 @@ def _run_attack(name: str, release: pa.Table, **options: object) -> Finding:
 def _anonymize_by_box(people: pa.Table) -> pa.Table:
     """Anonymize the town, with labels chosen for each box of people."""
     with read(people, schema_of("town")) as opened:
+        # "mondrian": labels by box keep most detail, which makes it the harder case to defend.
         criteria = CriteriaRequest(k=K).criteria(opened.schema, _SENSITIVE)
         return anonymize(opened, criteria, algorithm="mondrian", advice=False).release().table
 
 
 def _linking(town: Town, boxes: pa.Table) -> list[Block]:
+    # Every n-th voter: looking up all of them would take longer and show the same.
     step = max(town.voters.num_rows // _LISTED, 1)
     voters = town.voters.take(np.arange(0, town.voters.num_rows, step))
     released = {

@@ -22,6 +22,7 @@ _EPSILON, _SHOWN = "1", 8
 
 def section(town: Town) -> list[Block]:
     """Show which departments have the same patients, by noisy counts of pairs."""
+    # Once per patient and department: repeated visits are the same item.
     rows = town.visits.select(["patient", "department"]).group_by(["patient", "department"])
     departments_of = rows.aggregate([]).group_by("patient").aggregate([("department", "count")])
     several = sum(number > 1 for number in departments_of["department_count"].to_pylist())

@@ -66,6 +66,7 @@ def health(people: pa.Table) -> pa.Table:
     """Age, sex and visits of everybody, and whether they are ill."""
     born = people["birth_date"].to_numpy().astype("datetime64[Y]").astype(np.int64) + 1970
     ill = np.where(_text_column(people, "disease") == "none", "no", "yes")
+    # Clipped to the declared bounds, as a clinic would do before any model sees the rows.
     age = np.clip(_YEAR - born, 0, 100)
     sex, visits = (people[name].combine_chunks() for name in ("sex", "visits"))
     return pa.table({"age": age, "sex": sex, "visits": visits, "ill": ill})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EPSILONS = ("0.5", "1", "4")
 _DRAWN = "1"
+# Public, as declared in the schema: the noise is proportional to it.
 _LARGEST_SALARY = 500_000
 _STDDEVS_FOR_95_PERCENT = 1.96
 """Estimates from many reports are nearly normal."""

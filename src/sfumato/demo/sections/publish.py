@@ -152,6 +152,7 @@ def _errors(
     points = []
     for name, kind in methods.items():
         for epsilon in EPSILONS:
+            # A new budget for each method: here the rows are made up, so nothing is spent twice.
             private = protect(opened, epsilon=epsilon)
             release = private.publish(kind, columns=columns, epsilon=epsilon, workload=queries)
             off = np.sqrt(np.mean((release.ranges(queries) - exact) ** 2))

@@ -98,6 +98,7 @@ def _columns(sets: Sequence[SetRisk]) -> list[Block]:
     revealing = {known.columns: known}
     for size in range(1, LARGEST + 1):
         same_size = [risk for risk in sets if len(risk.columns) == size]
+        # The most revealing first; ties keep the order of the columns.
         best = sorted(same_size, key=lambda risk: -risk.unique_share)[:_NAMED]
         revealing |= {risk.columns: risk for risk in best}
     ordered = sorted(revealing.values(), key=lambda risk: (len(risk.columns), risk.unique_share))

@@ -31,6 +31,7 @@ _DECADE = 10
 def twin_of(people: pa.Table) -> pa.Table:
     """A synthetic table of the people, with differential privacy."""
     with read(people, schema_of("town")) as opened:
+        # A budget above the cost of the release, which uses epsilon 1 of it.
         private = protect(opened, epsilon=2, delta="1e-5")
         return private.synthesize(epsilon=_EPSILON, delta=_DELTA).table
 
@@ -84,6 +85,7 @@ def section(town: Town) -> list[Block]:
 
 def _by_decade(town: Town) -> Picture:
     """Decade of birth and illness, in both tables."""
+    # The order of the list is that of the rows of both maps.
     names = sorted(set(town.people["disease"].to_pylist()) - {None})
     years = [pc.year(table["birth_date"]) for table in (town.people, town.twin)]
     first = min(pc.min(year).as_py() for year in years) // _DECADE

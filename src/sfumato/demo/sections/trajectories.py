@@ -42,6 +42,7 @@ _SCHEMA = Schema(
 def section(town: Town) -> list[Block]:
     """Make walks through a town, attack them, and make synthetic ones."""
     del town  # its people have homes but no streets to walk
+    # The controls walk in the same town but are not in the table: a fit to them is chance.
     true, controls = _walks(0), _walks(_PATHS)
     with read(true, schema=_SCHEMA) as walks:
         before = _attacked(walks, None, None)

@@ -16,13 +16,13 @@ from sfumato.report.picture import Picture
 def test_models_of_the_town_beat_the_usual_at_the_highest_price() -> None:
     people = town.table(6_000)
     sick = np.array(learn.health(people)["ill"].to_pylist())
-    usual = max(np.mean(sick[:1_500] == block) for block in ("no", "yes"))
+    usual = max(np.mean(sick[:1_500] == answer) for answer in ("no", "yes"))
     held: Any = SimpleNamespace(people=people)
     blocks = learn.section(held)
     (picture,) = (block for block in blocks if isinstance(block, Picture))
     (paragraph,) = (block for block in blocks if isinstance(block, Paragraph))
     assert "4,500 people" in paragraph.text
-    assert f"is right for {usual:.0%}." in paragraph.text
+    assert f"is right for {100 * usual:.0f} %." in paragraph.text
     best = [
         float(str(share)) for name, epsilon, share in picture.table.rows if float(str(epsilon)) == 1
     ]
