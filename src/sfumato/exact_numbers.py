@@ -38,9 +38,8 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _RATIO = re.compile(r"[+-]?\d+/\d+", re.ASCII)
 
 
-def _refuse(name: str, problem: str, message: str) -> ParameterError:
-    code = "parameter_type_wrong" if problem == "not_number" else "parameter_out_of_range"
-    return ParameterError(code, message, parameter=name)
+def _out_of_range(name: str, message: str) -> ParameterError:
+    return ParameterError("parameter_out_of_range", message, parameter=name)
 
 
 def exact(value: object, name: str) -> Fraction:
@@ -73,7 +72,7 @@ def exact(value: object, name: str) -> Fraction:
     if isinstance(value, Rational):
         number = Fraction(int(value.numerator), int(value.denominator))
         if max(number.numerator.bit_length(), number.denominator.bit_length()) > _LARGEST_BITS:
-            raise _refuse(name, "not_finite", f"{name} must be a number of ordinary size.")
+            raise _out_of_range(name, f"{name} must be a number of ordinary size.")
         return number
     if isinstance(value, float):
         return _decimal(Decimal(f"{value:.{_FLOAT_DIGITS}g}"), name)
@@ -92,9 +91,8 @@ def _decimal(value: Decimal, name: str) -> Fraction:
     if value.is_nan():
         raise _not_number(value, name)
     if value.is_infinite() or (value and abs(value.adjusted()) > _LARGEST_EXPONENT):
-        raise _refuse(
+        raise _out_of_range(
             name,
-            "not_finite",
             f"{name} must be a finite number of ordinary size, not {_quote(value)}.",
         )
     if not value:
@@ -104,10 +102,10 @@ def _decimal(value: Decimal, name: str) -> Fraction:
 
 
 def _not_number(value: object, name: str) -> ParameterError:
-    return _refuse(
-        name,
-        "not_number",
+    return ParameterError(
+        "parameter_type_wrong",
         f"{name} must be a number such as 0.1, '0.1' or '1/10', not {_quote(value)}.",
+        parameter=name,
     )
 
 
@@ -122,9 +120,7 @@ def not_negative(value: object, name: str) -> Fraction:
     """Read an exact number of at least 0."""
     number = exact(value, name)
     if number < 0:
-        raise _refuse(
-            name, "negative", f"{name} must not be negative, but {_quote(value)} was given."
-        )
+        raise _out_of_range(name, f"{name} must not be negative, but {_quote(value)} was given.")
     return number
 
 
@@ -161,8 +157,8 @@ def decimal_of(number: Fraction) -> str:
 def integer_at_least(value: object, name: str, *, least: int) -> int:
     """Read a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ParameterError(
-            "parameter_out_of_range",
+        raise _out_of_range(
+            "delta",
             f"{name} must be a whole number of at least {least}, not {value!r}.",
             parameter=name,
         )
@@ -173,9 +169,7 @@ def positive(value: object, name: str) -> Fraction:
     """Read an exact number above 0."""
     number = exact(value, name)
     if number <= 0:
-        raise _refuse(
-            name, "not_positive", f"{name} must be above 0, but {_quote(value)} was given."
-        )
+        raise _out_of_range(name, f"{name} must be above 0, but {_quote(value)} was given.")
     return number
 
 
@@ -183,9 +177,8 @@ def weight(value: object, name: str) -> Fraction:
     """Read a relative weight. It is limited, so that every share of the budget stays useful."""
     number, most = positive(value, name), _LARGEST_WEIGHT
     if not 1 / most <= number <= most:
-        raise _refuse(
+        raise _out_of_range(
             name,
-            "out_of_range",
             f"{name} must be from {plain(1 / most)} to {plain(most)}, but {_quote(value)} was "
             "given. Only how weights compare matters.",
         )
@@ -199,9 +192,8 @@ def probability(value: object, name: str) -> Fraction:
     """Read an exact number in [0, 1)."""
     number = exact(_without_percent(value, name), name)
     if not 0 <= number < 1:
-        raise _refuse(
+        raise _out_of_range(
             name,
-            "out_of_range",
             f"{name} must be at least 0 and below 1, but {_quote(value)} was given.",
         )
     return number
@@ -215,7 +207,6 @@ def positive_delta(value: object) -> Fraction:
             "parameter_out_of_range",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
             f"need one. Give {option('delta', 1e-7)}, say, or use a pure mechanism.",
-            parameter="delta",
         )
     return number
 
@@ -250,16 +241,14 @@ def rho(value: object, *, maximum: Fraction = RHO_MAXIMUM) -> Fraction:
 def _request(value: object, name: str, unit: Fraction, maximum: Fraction) -> Fraction:
     number = positive(value, name)
     if number < unit:
-        raise _refuse(
+        raise _out_of_range(
             name,
-            "below_unit",
             f"{name} {_quote(value)} is below {float(unit):.0e}, the smallest amount that a "
             "budget counts. Ask for at least that.",
         )
     if number > maximum:
-        raise _refuse(
+        raise _out_of_range(
             name,
-            "above_policy",
             f"{name} {_quote(value)} is above the policy maximum of {float(maximum):g}. "
             "Ask for less, or let the owner of the data raise the maximum: max_epsilon in "
             "vault.toml or of sf.protect.",
@@ -274,18 +263,16 @@ def delta(value: object, *, size: int | None = None) -> Fraction:
     """
     number = probability(value, "delta")
     if 0 < number < DELTA_UNIT:
-        raise ParameterError(
-            "parameter_out_of_range",
+        raise _out_of_range(
+            "delta",
             f"delta {_quote(value)} is below {float(DELTA_UNIT):.0e}, the smallest amount that "
             "a budget counts. Ask for at least that, or for 0.",
-            parameter="delta",
         )
     if size is not None and number * size > 1:
-        raise ParameterError(
-            "parameter_out_of_range",
+        raise _out_of_range(
+            "delta",
             f"delta {_quote(value)} is above 1/{size}, which would allow the rows of one person "
             f"to be published outright. Ask for far less than 1/{size}.",
-            parameter="delta",
         )
     return number
 
