@@ -1,4 +1,4 @@
-"""What stands behind the question mark."""
+"""Query strings are read as strictly as bodies."""
 
 from __future__ import annotations
 
