@@ -1,38 +1,41 @@
 "use strict";
-// Comfort alone: every page works without it.
+// Conveniences only: every page works without scripts.
 
-// Say what a question would cost while it is typed, a moment after the last key.
-const asking = document.querySelector("form[data-explain]");
-if (asking) {
-  const shown = document.getElementById("explained");
-  let waiting = 0, last = "", running = null;
+// Show the cost of a question while it is typed, half a second after the last key.
+const questionForm = document.querySelector("form[data-explain]");
+if (questionForm) {
+  const explanation = document.getElementById("explained");
+  let timer = 0, lastQuery = "", running = null;
   const explain = async () => {
-    const said = new FormData(asking);
-    const now = new URLSearchParams(said).toString();
-    if (now === last || !String(said.get("sql")).trim()) return;
-    last = now;
-    if (running) running.abort();
+    const fields = new FormData(questionForm);
+    const query = new URLSearchParams(fields).toString();
+    if (query === lastQuery || !String(fields.get("sql")).trim()) return;
+    lastQuery = query;
+    if (running) running.abort();  // an older answer must not replace a newer one
     running = new AbortController();
     try {
-      const reply = await fetch(asking.dataset.explain, {
-        method: "POST", body: new URLSearchParams(said), signal: running.signal,
+      const reply = await fetch(questionForm.dataset.explain, {
+        method: "POST", body: new URLSearchParams(fields), signal: running.signal,
       });
       if (!(reply.headers.get("content-type") || "").startsWith("text/html") || reply.redirected) return;
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-      const part = page.getElementById("explained");
-      if (part) shown.replaceChildren(...part.childNodes);
+      const newer = page.getElementById("explained");
+      if (newer) explanation.replaceChildren(...newer.childNodes);
     } catch (error) {
-      if (error.name !== "AbortError") last = "";
+      if (error.name !== "AbortError") lastQuery = "";  // try again at the next key
     }
   };
-  asking.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(explain, 500); });
+  questionForm.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(explain, 500); });
 }
 
-// On a phone the navigation is a line that scrolls: show where one is in it.
-const here = document.querySelector(".bar [aria-current]");
-if (here) here.closest("ul").scrollLeft = here.offsetLeft - here.closest("ul").offsetLeft - 40;
+// On a phone the navigation is one line that scrolls: bring the current page into view.
+const current = document.querySelector(".bar [aria-current]");
+if (current) {
+  const list = current.closest("ul");
+  list.scrollLeft = current.offsetLeft - list.offsetLeft - 40;
+}
 
-// Offer to copy what stands in a box.
+// Add a button that copies the content of a box.
 for (const box of document.querySelectorAll(".copied")) {
   const button = document.createElement("button");
   button.type = "button";
@@ -46,7 +49,7 @@ for (const box of document.querySelectorAll(".copied")) {
   box.append(button);
 }
 
-// A form that was sent is not sent twice by a second click.
+// A second click must not send a form twice, because questions are charged.
 for (const form of document.querySelectorAll("form[data-once]")) {
   let sent = false;
   form.addEventListener("submit", event => { if (sent) event.preventDefault(); sent = true; });
