@@ -158,9 +158,7 @@ def integer_at_least(value: object, name: str, *, least: int) -> int:
     """Read a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise _out_of_range(
-            "delta",
-            f"{name} must be a whole number of at least {least}, not {value!r}.",
-            parameter=name,
+            name, f"{name} must be a whole number of at least {least}, not {value!r}."
         )
     return value
 
@@ -203,8 +201,8 @@ def positive_delta(value: object) -> Fraction:
     """Read a delta in (0, 1)."""
     number = probability(value, "delta")
     if number == 0:
-        raise ParameterError(
-            "parameter_out_of_range",
+        raise _out_of_range(
+            "delta",
             "delta must be above 0 here: Gaussian noise, thresholds and approximate guarantees "
             f"need one. Give {option('delta', 1e-7)}, say, or use a pure mechanism.",
         )

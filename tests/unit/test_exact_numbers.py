@@ -120,6 +120,16 @@ def test_delta_zero_is_pure_and_the_size_bound_is_met_exactly() -> None:
     assert exact_numbers.delta(0.001, size=1000) == Fraction(1, 1000)
 
 
+@pytest.mark.parametrize("value", [0, True, 1.0, "2"])
+def test_a_count_below_the_least_or_no_whole_number_is_refused(value: object) -> None:
+    with pytest.raises(
+        ParameterError, match="rows must be a whole number of at least 1"
+    ) as refusal:
+        exact_numbers.integer_at_least(value, "rows", least=1)
+    assert (refusal.value.code, refusal.value.parameter) == ("parameter_out_of_range", "rows")
+    assert exact_numbers.integer_at_least(1, "rows", least=1) == 1
+
+
 def test_delta_zero_is_refused_with_gaussian_noise() -> None:
     with pytest.raises(ParameterError) as refused:
         zcdp_to_approx(Zcdp(rho=GAUSSIAN.rho), delta=Fraction(0))
