@@ -49,7 +49,11 @@ def ask(
         sent.append(message)
 
     route = path_route("/path", {"GET": answer}, SETTING, problem_response, log=log)
-    asyncio.run(route.app(scope, receive, send))
+
+    async def request() -> None:
+        await route.app(scope, receive, send)
+
+    asyncio.run(request())
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, sent[1]["body"]
 
