@@ -2,7 +2,7 @@
 
 A request to the API passes these steps in this order: host, path and method, token, permission,
 rate limit, form, a free worker, handler, response. It is refused at the first step that fails, so a
-refused request costs little and never reaches the vault. Decision `http-routes`.
+refused request costs little and never reaches the vault. Decision `operations`.
 """
 
 from __future__ import annotations

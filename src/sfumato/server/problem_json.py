@@ -1,7 +1,7 @@
 """Errors as problem+json (RFC 9457), with the same codes as in the command and in Python.
 
 The HTTP status follows from the class of the error; a few codes have a status of their own. Nothing
-here may reveal more than the public message of the error. Decision `http-routes`.
+here may reveal more than the public message of the error. Decision `operations`.
 """
 
 from __future__ import annotations

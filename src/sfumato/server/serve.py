@@ -208,7 +208,7 @@ class RoundServer(Server):
         listening: Listening,
         reports_per_hour: int = Limits.reports_per_hour,
     ) -> None:
-        collection.ways  # noqa: B018  raises for a round that nobody can answer
+        collection.mechanisms  # noqa: B018  raises for a round that nobody can answer
         round_id = collection.round.id
         super().__init__(
             partial(survey_site, {round_id: collection}.get, home=round_id),
