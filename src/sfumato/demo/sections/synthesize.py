@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.attack.evaluation.evaluate import compare_tables
+from sfumato.attack.evaluation.evaluate import evaluate
 from sfumato.attack.evaluation.page import association_maps, column_picture, summary
 from sfumato.demo.town import schema_of
 from sfumato.release.open_table import read
@@ -39,7 +39,7 @@ def twin_of(people: pa.Table) -> pa.Table:
 def section(town: Town) -> list[Block]:
     """The town and its synthetic table side by side: columns, associations and figures."""
     with read(town.people, schema_of("town")) as opened:
-        evaluation = compare_tables(town.twin, opened, None)
+        evaluation = evaluate(town.twin, opened)
     columns = {column.name: column for column in evaluation.columns}
     figures = [
         (
