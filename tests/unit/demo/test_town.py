@@ -154,7 +154,7 @@ def test_voters_are_a_part_of_the_adults(people: pa.Table, listed: pa.Table) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("name", "make_table"),
     [("town.toml", town.table), ("visits.toml", registers.visits_table)],
     ids=["town", "visits"],
 )
