@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("sfumato.testing.engines")
 
-# Commands that tests start are loaded as people load them: compiled once, not each time.
+# Tests, and commands that they start, are compiled once: with this variable set, most of the time
+# of collecting went into rewriting assertions again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Java machines of tests live for minutes: to compile well would take them half of their time.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -6,7 +6,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
@@ -19,6 +19,9 @@ from sfumato.cli.process import as_flag, in_flags
 from sfumato.errors import Option, ParameterError
 from sfumato.operations.table import NOUNS
 from sfumato.vault.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SOURCE = Path(__file__).parents[2] / "src" / "sfumato"
 FLAG = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
@@ -112,37 +115,48 @@ def sayers(path: Path) -> set[str]:
     return set(flags())
 
 
-MODULES = pytest.mark.parametrize(
-    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.relative_to(SOURCE).as_posix()
-)
+def test_messages_name_flags_that_exist() -> None:
+    mistakes = [mistake for path in sorted(SOURCE.rglob("*.py")) for mistake in misspelt(path)]
+    assert mistakes == []
 
 
-@MODULES
-def test_messages_name_flags_that_exist(path: Path) -> None:
-    if path.relative_to(SOURCE).as_posix() in FLAGLESS or "testing" in path.parts:
+def misspelt(path: Path) -> Iterator[tuple[str, int, str, str]]:
+    """Texts of a module that name a flag which their command lacks, or name one at all."""
+    inside = path.relative_to(SOURCE)
+    if inside.as_posix() in FLAGLESS or inside.parts[0] == "testing":
         return
     known = set().union(*(flags()[command] for command in sayers(path)))
+    may_spell = inside.parts[0] in {"cli", "demo"} or inside.as_posix() in MAY_SPELL
     for line, text in spoken(path):
-        others = {match["flag"] for match in NAMED.finditer(text)}
-        for match in NAMED.finditer(text):
-            assert match["flag"] in flags().get(match["command"], set()), (line, text)
-        strange = {flag for flag in FLAG.findall(text) if flag not in known} - others
-        assert not strange, (line, text)
-        inside = path.relative_to(SOURCE)
-        if inside.parts[0] not in {"cli", "demo"} and inside.as_posix() not in MAY_SPELL:
-            assert not FLAG.findall(text), (line, "Name the parameter by errors.option.", text)
+        named = list(NAMED.finditer(text))
+        for match in named:
+            if match["flag"] not in flags().get(match["command"], set()):
+                yield inside.as_posix(), line, match["flag"], text
+        written = set(FLAG.findall(text))
+        for flag in written - known - {match["flag"] for match in named}:
+            yield inside.as_posix(), line, flag, text
+        if written and not may_spell:
+            yield inside.as_posix(), line, "Name the parameter by errors.option.", text
 
 
-@MODULES
-def test_parameters_that_errors_name_are_flags(path: Path) -> None:
-    source = path.read_text(encoding="utf-8")
-    if "cli" in path.parts or "sfumato.errors import" not in source:
-        return
-    known = set().union(*(flags()[command] for command in sayers(path)))
-    for node in ast.walk(ast.parse(source)):
+def test_parameters_that_errors_name_are_flags() -> None:
+    strange = [
+        (path.relative_to(SOURCE).as_posix(), line, name)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if "cli" not in path.parts and "sfumato.errors import" in path.read_text(encoding="utf-8")
+        for line, name in options_named(path)
+        if as_flag(Option(name, None, ""))
+        not in set().union(*(flags()[command] for command in sayers(path)))
+    ]
+    assert strange == []
+
+
+def options_named(path: Path) -> Iterator[tuple[int, str]]:
+    """The parameters that a module names by `errors.option`, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(func=ast.Name(id="option"), args=[ast.Constant(value=str(name)), *_]):
-                assert as_flag(Option(name, None, "")) in known, (node.lineno, name)
+                yield node.lineno, name
 
 
 def test_the_options_that_a_refusal_lists_are_flags() -> None:

@@ -102,7 +102,7 @@ def ask(aggregate: str) -> str:
     return "COUNT(*)" if aggregate == "COUNT" else f"{aggregate}(pay)"
 
 
-@pytest.mark.parametrize("seed", range(140))
+@pytest.mark.parametrize("seed", range(21))
 def test_bounds_are_those_of_all_worlds(seed: int) -> None:
     rows = draw(seed)
     text, test = PREDICATES[seed % len(PREDICATES)]
@@ -124,7 +124,7 @@ def test_bounds_are_those_of_all_worlds(seed: int) -> None:
             assert found.lower <= found.estimate <= found.upper
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(7))
 def test_estimates_are_expectations_under_uniformity(seed: int) -> None:
     rows = draw(seed)
     text, test = PREDICATES[seed % len(PREDICATES)]
@@ -140,7 +140,7 @@ def test_estimates_are_expectations_under_uniformity(seed: int) -> None:
     assert found.estimate == pytest.approx(total)
 
 
-@pytest.mark.parametrize("seed", range(140))
+@pytest.mark.parametrize("seed", range(21))
 def test_tight_labels_leave_no_world_out(seed: int) -> None:
     """Bounds hold every world in which the ends of ranges occur, and are exact with ages alone."""
     rows = draw(seed)[:4]
@@ -181,7 +181,7 @@ def test_tight_labels_leave_no_world_out(seed: int) -> None:
             assert (found.lower, found.upper) == (low, high)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(10))
 def test_buckets_meet_as_in_all_worlds(seed: int) -> None:
     """Every way to give the values of a group to its rows."""
     generator = np.random.default_rng(seed)
