@@ -35,6 +35,7 @@ format: $(VENV)/test.stamp
 # What documentation can be read off the source.
 reference: $(VENV)/core.stamp
 	$(VENV)/bin/python docs/reference/errors.py
+	$(VENV)/bin/python docs/reference/doors.py
 	$(VENV)/bin/python docs/guide/floors.py
 
 # The lock files name versions and hashes, no host; plain pip installs them.
