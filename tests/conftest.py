@@ -93,14 +93,40 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
+_SLICE_OF_SPARK = (
+    "tests/contract/data/engines/test_engines.py::TestSpark::",
+    "tests/contract/data/counting/test_contribution.py",
+    "tests/contract/methods/query/test_bounding.py",
+    "tests/contract/methods/publish/test_publishing.py",
+    "tests/contract/vault/test_error_channel.py",
+    "tests/contract/vault/test_sources_spark.py::test_a_table_of_spark_by_its_files",
+    "tests/property/test_query_sensitivity_servers.py",
+    "tests/registry/",
+)
+"""What `make test` runs on Spark: the engine, the bounds of contributions, neighbours, errors.
+
+The same tests run on DuckDB and PostgreSQL each time, and on Spark in `make test-slow`.
+"""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if _is_on_spark(item) and not item.nodeid.startswith(_SLICE_OF_SPARK):
+            item.add_marker("slow")
         for server, fixture in _SERVERS.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(server)
                 item.add_marker(pytest.mark.xdist_group(server))
     if hasattr(config, "workerinput"):  # that of pytest-xdist
         items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    """Whether a test runs on Spark: on the session of all tests, or by a command that starts one."""
+    if "spark_session" in getattr(item, "fixturenames", ()):
+        return True
+    said = item.nodeid.partition("::")[2].lower()
+    return "spark" in said and not item.nodeid.startswith("tests/unit/")
 
 
 def _server(nodeid: str) -> str | None:
