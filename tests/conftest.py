@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_on_spark(item: pytest.Item) -> bool:
-    """Whether a test runs on Spark: on the session of all tests, or by a command that starts one."""
+    """Whether a test runs on Spark: in the session of all tests, or in one of a command."""
     if "spark_session" in getattr(item, "fixturenames", ()):
         return True
     said = item.nodeid.partition("::")[2].lower()

@@ -197,6 +197,7 @@ def test_a_full_disk_is_reported_in_one_line(people: Path) -> None:
     assert done.stderr == "sfumato: The system refused: No space left on device.\n"
 
 
+@pytest.mark.slow
 def test_a_bar_appears_on_a_terminal_when_work_takes_a_while(
     demo: tuple[Path, subprocess.CompletedProcess[bytes]],
 ) -> None:

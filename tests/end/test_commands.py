@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.slices import few_fast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory, warm: Path) -> Path:
     return made / DEMO
 
 
-@pytest.mark.parametrize("lines", PRINTED)
+@pytest.mark.parametrize("lines", few_fast(PRINTED, 14))
 def test_the_commands_of_a_page_run_in_an_empty_folder(
     lines: list[str], tmp_path: Path, warm: Path, tables: Path
 ) -> None:
@@ -67,7 +68,7 @@ def test_the_commands_of_a_page_run_in_an_empty_folder(
     run([MAKES_TABLES.sub(copied, line) for line in lines], tmp_path, warm)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_command_is_printed_that_is_not_run(page: Path) -> None:
+def test_no_command_is_printed_that_is_not_run() -> None:
     """A block that begins with the command's name has no `$` and would never be tried."""
-    assert not re.findall(r"^(?: {4})?(?:\.venv/bin/)?sfumato .*$", page.read_text(), re.MULTILINE)
+    command = re.compile(r"^(?: {4})?(?:\.venv/bin/)?sfumato .*$", re.MULTILINE)
+    assert [page.name for page in PAGES if command.search(page.read_text())] == []

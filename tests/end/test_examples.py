@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.end.test_programs import has_chamber
+from tests.fixtures.slices import few_fast
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -19,7 +20,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
+@pytest.mark.parametrize("code", few_fast(EXAMPLES, 14))
 def test_example_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "assert" in code, "an example shows what comes out of it"

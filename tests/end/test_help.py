@@ -133,6 +133,7 @@ def examples(page: str) -> list[str]:
     return re.findall(r"^  (sfumato .*)$", block, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_example_of_every_help_runs(
     prepared: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", sorted(told()))
 def test_every_file_that_a_walk_names_is_walked_through(
     walk: str, walked: dict[str, list[str]]

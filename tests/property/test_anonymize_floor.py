@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.anonymize.cost import COSTS, named
@@ -132,7 +133,7 @@ def cases(draw: st.DrawFn, what: str = "rows") -> Case:
     return Case(whole, rolled, draw(st.sampled_from([*COSTS])))
 
 
-@pytest.mark.parametrize("what", ["rows", "people", "population"])
+@pytest.mark.parametrize("what", few_fast(["rows", "people", "population"], 1))
 @settings(max_examples=4, deadline=None, suppress_health_check=UNHURRIED)
 @given(data=st.data())
 def test_nodes_above_the_floor_are_as_they_are_in_memory(what: str, data: st.DataObject) -> None:
@@ -144,7 +145,7 @@ def test_nodes_above_the_floor_are_as_they_are_in_memory(what: str, data: st.Dat
             assert priced.value(one) == pytest.approx(nodes[one.levels], rel=1e-9)
 
 
-@pytest.mark.parametrize("algorithm", FULL_DOMAIN)
+@pytest.mark.parametrize("algorithm", few_fast(FULL_DOMAIN, 2))
 @settings(max_examples=4, deadline=None, suppress_health_check=UNHURRIED)
 @given(case=cases())
 def test_the_bound_is_below_the_optimum_which_is_below_what_was_found(

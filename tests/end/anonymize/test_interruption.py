@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fixtures.slices import few_fast
 
 from sfumato.demo import town
 
@@ -27,7 +28,7 @@ COMMAND = Path(sys.executable).with_name("sfumato")
 TOWN = Path(town.__file__).with_name("town.toml")
 
 
-@pytest.mark.parametrize("stage", ["reading", "writing"])
+@pytest.mark.parametrize("stage", few_fast(["reading", "writing"], 1))
 def test_ctrl_c_leaves_nothing_behind(large: Path, tmp_path: Path, stage: str) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -111,6 +112,7 @@ def test_a_search_out_of_time_says_so_in_text_holders_file_and_report(
     assert answer["bound"] <= answer["cost"]["loss"]
 
 
+@pytest.mark.slow
 def test_a_bar_counts_nodes_on_a_terminal(large: Path, tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     process = subprocess.Popen(

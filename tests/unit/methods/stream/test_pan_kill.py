@@ -153,6 +153,7 @@ def test_a_file_that_is_replaced_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
             run_killed(path, before, line, lambda: pan_file.update(path, "monday.csv"))
 
 
+@pytest.mark.slow
 def test_a_killed_read_was_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     came(monkeypatch)
     path, before = made()
