@@ -5,18 +5,38 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 
-.PHONY: demo test test-slow bench lint types format reference lock clean
+PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+
+.PHONY: demo check test test-slow test-all test-lowest bench lint types types-all format reference lock clean
 
 demo: $(VENV)/core.stamp
 	$(VENV)/bin/sfumato demo
 
+# For every commit: format, lint, types, imports between floors, and the unit tests that take no seconds.
+check: $(VENV)/test.stamp lint types
+	$(PYTEST) -m "not slow and not long" tests/meta/test_floors.py tests/unit
+
 test: $(VENV)/test.stamp lint types
 	$(VENV)/bin/python tests/system_needs.py
-	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(PYTEST) --durations=30
 
 test-slow: $(VENV)/test.stamp
 	$(VENV)/bin/python tests/system_needs.py
-	$(VENV)/bin/python -m pytest -m slow --timeout 3600
+	$(VENV)/bin/python -m pytest -m slow --timeout 3600 --durations=30
+
+test-all: test types-all test-slow
+
+# The oldest versions that pyproject.toml allows, in an environment of their own: unit tests, once.
+# Old versions meet newer ones of what they need in turn, so deprecations are shown and not errors.
+LOWEST := $(VENV)-lowest
+EXTRAS := $(foreach extra,postgres accounting audit excel statistics learn serve graph hexagons strict survey test,--extra $(extra))
+test-lowest: $(VENV)/core.stamp
+	$(PIP) install uv
+	$(VENV)/bin/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 pyproject.toml requirements/build.in $(EXTRAS) -o $(VENV)/lowest.txt
+	$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python $(LOWEST)
+	$(VENV)/bin/uv pip sync --quiet --python $(LOWEST)/bin/python $(VENV)/lowest.txt
+	$(VENV)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-build-isolation --no-deps -e .
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -W default tests/unit
 
 bench: $(VENV)/bench.stamp
 	$(VENV)/bin/python -m bench
@@ -27,6 +47,10 @@ lint: $(VENV)/test.stamp
 
 types: $(VENV)/test.stamp
 	$(VENV)/bin/mypy
+
+# Only the Python of the environment runs the tests; for the others types are checked.
+types-all: $(VENV)/test.stamp
+	for version in 3.11 3.12 3.13; do $(VENV)/bin/mypy --python-version $$version --cache-dir .mypy_cache/$$version || exit; done
 
 format: $(VENV)/test.stamp
 	$(VENV)/bin/ruff format src tests bench docs
@@ -65,4 +89,4 @@ $(VENV)/bench.stamp: requirements/bench.txt $(VENV)/test.stamp
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache

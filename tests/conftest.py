@@ -110,7 +110,10 @@ The same tests run on DuckDB and PostgreSQL each time, and on Spark in `make tes
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    long = set((Path(__file__).parent / "long_unit_files.txt").read_text().split())
     for item in items:
+        if item.nodeid.partition("::")[0] in long:
+            item.add_marker("long")
         if _is_on_spark(item) and not item.nodeid.startswith(_SLICE_OF_SPARK):
             item.add_marker("slow")
         for server, fixture in _SERVERS.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from tests.registry.coupling import Coupled, Result, couple
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Opener = Callable[[pa.Table, sf.Schema], Any]
 """Opens an Arrow table as an `sf.Table` of one engine."""
 
+T = TypeVar("T")
 RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
 EXTREME_ROWS = 16
 """A person may have so many rows where cells are extreme, so that all of them count."""
@@ -74,6 +76,20 @@ def cells() -> Iterator[Cell]:
             for relation in RELATIONS if unit != "node" else RELATIONS[:1]:
                 for price in method.prices:
                     yield Cell(method, unit, relation, price)
+
+
+SHARE = 0.25
+"""The CPU seconds after which a fast test of a method begins no further cell: about a minute
+for all methods."""
+
+
+def within(seconds: float, cases: Iterable[T]) -> Iterator[T]:
+    """The first case, and others until so much CPU time was used."""
+    end = time.process_time() + seconds
+    for number, case in enumerate(cases):
+        if number and time.process_time() > end:
+            return
+        yield case
 
 
 def open_here(table: pa.Table, schema: sf.Schema) -> Any:

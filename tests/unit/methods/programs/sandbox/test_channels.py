@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.fixtures.slices import few_fast
 from tests.unit.methods.programs.sandbox import channels
 from tests.unit.methods.programs.sandbox.conftest import as_plain_user, provided
 
@@ -36,7 +37,11 @@ def may_page_out() -> bool:
 @pytest.mark.parametrize("base", [Bubblewrap, Landlock])
 @pytest.mark.parametrize(
     ("filtered", "fresh", "expected"),
-    [(True, True, NOTHING), (True, False, NOTHING), (False, True, NOTHING), (False, False, BOTH)],
+    [
+        (True, True, NOTHING),
+        (False, False, BOTH),
+        *few_fast([(True, False, NOTHING), (False, True, NOTHING)], 0),
+    ],
 )
 def test_attacks_through_the_kernel_carry_nothing(
     base: type[Bubblewrap | Landlock], filtered: bool, fresh: bool, expected: dict[str, bool]
