@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from scipy import stats
+from tests.fixtures.statistics import FALSE_ALARM
 
 from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace, geometric
 from sfumato.privacy.noise.exponential import bernoulli_exp
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DRAWS = 1_000_000
-ALARM = 1e-6
 
 
 def laplace_weights(values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
@@ -70,16 +70,16 @@ def test_laplace_and_geometric_follow_their_law(
     weights: Callable[..., NDArray[np.float64]],
 ) -> None:
     drawn = draw(Fraction(scale), DRAWS, SeededEntropy(1))
-    assert p_value(drawn, weights, float(Fraction(scale))) > ALARM
-    assert p_value(drawn, weights, 1.05 * float(Fraction(scale))) < ALARM
-    assert p_value(drawn, weights, 0.95 * float(Fraction(scale))) < ALARM
+    assert p_value(drawn, weights, float(Fraction(scale))) > FALSE_ALARM
+    assert p_value(drawn, weights, 1.05 * float(Fraction(scale))) < FALSE_ALARM
+    assert p_value(drawn, weights, 0.95 * float(Fraction(scale))) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("stddev", ["1/2", "1", "10", "1000"])
 def test_gaussian_follows_its_law(stddev: str) -> None:
     drawn = discrete_gaussian(Fraction(stddev) ** 2, DRAWS, SeededEntropy(2))
-    assert p_value(drawn, gaussian_weights, float(Fraction(stddev))) > ALARM
-    assert p_value(drawn, gaussian_weights, 1.05 * float(Fraction(stddev))) < ALARM
+    assert p_value(drawn, gaussian_weights, float(Fraction(stddev))) > FALSE_ALARM
+    assert p_value(drawn, gaussian_weights, 1.05 * float(Fraction(stddev))) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("power", [40, 60])
@@ -87,11 +87,11 @@ def test_large_scales_follow_the_continuous_law(power: int) -> None:
     """Divided by the scale, draws are Laplace or Gaussian up to 2^-40: Kolmogorov-Smirnov."""
     scale = 1 << power
     drawn = discrete_laplace(Fraction(scale), DRAWS // 5, SeededEntropy(3)).astype(np.float64)
-    assert stats.kstest(drawn / scale, "laplace").pvalue > ALARM
-    assert stats.kstest(drawn / scale / 1.05, "laplace").pvalue < ALARM
+    assert stats.kstest(drawn / scale, "laplace").pvalue > FALSE_ALARM
+    assert stats.kstest(drawn / scale / 1.05, "laplace").pvalue < FALSE_ALARM
     normal = discrete_gaussian(Fraction(scale) ** 2, DRAWS // 5, SeededEntropy(4)).astype(float)
-    assert stats.kstest(normal / scale, "norm").pvalue > ALARM
-    assert stats.kstest(normal / scale / 1.05, "norm").pvalue < ALARM
+    assert stats.kstest(normal / scale, "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(normal / scale / 1.05, "norm").pvalue < FALSE_ALARM
 
 
 def test_coins_come_up_with_exponential_chance() -> None:
@@ -100,8 +100,8 @@ def test_coins_come_up_with_exponential_chance() -> None:
     for gap in range(1, 6):
         shown = int(heads[gaps == gap].sum())
         chance = np.exp(-0.4 * gap)
-        assert stats.binomtest(shown, DRAWS // 6, chance).pvalue > ALARM
-        assert stats.binomtest(shown, DRAWS // 6, np.exp(-0.42 * gap)).pvalue < ALARM
+        assert stats.binomtest(shown, DRAWS // 6, chance).pvalue > FALSE_ALARM
+        assert stats.binomtest(shown, DRAWS // 6, np.exp(-0.42 * gap)).pvalue < FALSE_ALARM
 
 
 def test_choices_have_the_chances_of_the_exponential_mechanism() -> None:
@@ -113,6 +113,9 @@ def test_choices_have_the_chances_of_the_exponential_mechanism() -> None:
     law = np.array([float(w) for w in weights]) * np.exp(0.25 * (scores - 5))
     expected = law / law.sum() * len(chosen)
     assert counts[4] == 0
-    assert stats.chisquare(counts[:4], expected[:4]).pvalue > ALARM
+    assert stats.chisquare(counts[:4], expected[:4]).pvalue > FALSE_ALARM
     wrong = np.exp(0.25 * (scores - 5))
-    assert stats.chisquare(counts[:4], (wrong / wrong[:4].sum() * len(chosen))[:4]).pvalue < ALARM
+    assert (
+        stats.chisquare(counts[:4], (wrong / wrong[:4].sum() * len(chosen))[:4]).pvalue
+        < FALSE_ALARM
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.statistics import FALSE_ALARM
 
 from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.locations import PlanarLaplace
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 DRAWS = 200_000
-ALPHA = 1e-6
 
 
 def told(first: NDArray[Any], second: NDArray[Any], size: int) -> float:
     """An epsilon that reports of two people tell, at least: over all reports, either way."""
     counts = [np.bincount(one, minlength=size) for one in (first, second)]
-    alpha = ALPHA / (2 * size)
+    alpha = FALSE_ALARM / (2 * size)
     pairs = (counts, counts[::-1])
     bounds = [epsilon_bound(a, b, DRAWS, delta=0.0, alpha=alpha) for a, b in pairs]
     return float(np.max(bounds))

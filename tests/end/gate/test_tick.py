@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scipy.stats import ks_2samp
 from tests.end.gate.people_served import ROWS, people_vault
+from tests.fixtures.statistics import FALSE_ALARM
 
 from sfumato.testing.servers import Client, served
 from sfumato.vault.vault import open_vault
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 MANY = ("m,41,gout",) * 1_500_000
 """One side has what makes work in every question that it fits, so that the test has power."""
 TICK = 0.05
-ALPHA = 1e-6
 
 
 def client(stack: ExitStack, home: Path, rows: tuple[str, ...], tick: float) -> Client:
@@ -56,11 +56,11 @@ def latencies(tmp_path: Path, questions: int, tick: float) -> list[list[float]]:
 @pytest.mark.timeout(900)
 def test_a_tick_hides_how_long_an_answer_took(tmp_path: Path) -> None:
     one, two = latencies(tmp_path, 1000, TICK)
-    assert ks_2samp(one, two).pvalue > ALPHA
+    assert ks_2samp(one, two).pvalue > FALSE_ALARM
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_without_a_tick_the_same_test_tells_them_apart(tmp_path: Path) -> None:
     one, two = latencies(tmp_path, 1000, 0)
-    assert ks_2samp(one, two).pvalue < ALPHA
+    assert ks_2samp(one, two).pvalue < FALSE_ALARM
