@@ -60,6 +60,7 @@ format: $(VENV)/test.stamp
 reference: $(VENV)/core.stamp
 	$(VENV)/bin/python docs/reference/errors.py
 	$(VENV)/bin/python docs/reference/doors.py
+	$(VENV)/bin/python docs/reference/tolerances.py
 	$(VENV)/bin/python docs/guide/floors.py
 
 # The lock files name versions and hashes, no host; plain pip installs them.

@@ -13,11 +13,13 @@ sys.path.insert(0, str(ROOT))  # where tests are
 PAGE = Path(__file__).with_suffix(".md")
 HEAD = """# Operations and doors
 
-Written by `make reference` from the table of operations and from `tests/contract/doors/operation_cells.py`. For every
-operation and every door a test shows that it works, that a refusal changes nothing, that bad input is refused by its
-field, and that it is not there for people without permission. A number names the test below, which for a page that the
-console has instead of a generated form walks through the page. A letter stands for a cell that cannot be: a) the door does not offer the operation, b) whoever has the folder is its owner, c) there is nothing to
-refuse, d) there is nothing to fill in.
+Written by `make reference` from the table of operations and from
+`tests/contract/doors/operation_cells.py`. For every operation and every door a test shows that it
+works, that a refusal changes nothing, that bad input is refused by its field, and that it is not
+there for people without permission. A number names the test below, which for a page that the
+console has instead of a generated form walks through the page. A letter stands for a cell that
+cannot be: a) the door does not offer the operation, b) whoever has the folder is its owner,
+c) there is nothing to refuse, d) there is nothing to fill in.
 
 """
 LETTERS = {

@@ -1,13 +1,16 @@
-"""The table of operations and doors is what the operations and their tests say."""
+"""The tables of doors and of tolerances are what operations and tests say."""
 
 from __future__ import annotations
 
 import runpy
 from pathlib import Path
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "doors.py"
+import pytest
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
-def test_the_table_of_doors_is_written_anew() -> None:
-    written = runpy.run_path(str(REFERENCE))["page"]()
-    assert REFERENCE.with_suffix(".md").read_text() == written, "run: make reference"
+@pytest.mark.parametrize("name", ["doors", "tolerances"])
+def test_a_table_is_written_anew(name: str) -> None:
+    written = runpy.run_path(str(REFERENCE / f"{name}.py"))["page"]()
+    assert (REFERENCE / f"{name}.md").read_text() == written, "run: make reference"

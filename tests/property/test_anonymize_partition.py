@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fixtures.slices import drawn
 
 from sfumato.anonymize.criteria import (
     Criterion,
@@ -258,7 +259,7 @@ CRITERIA: list[tuple[Criterion, ...]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(36))
+@drawn(240)
 def test_mondrian_is_the_recursive_reference(seed: int) -> None:
     case = Case.draw(seed, most_rows=40, most_leaves=8)
     criteria = CRITERIA[seed % len(CRITERIA)]
@@ -278,7 +279,7 @@ def test_mondrian_is_the_recursive_reference(seed: int) -> None:
     check_release(case, found, passes)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@drawn(60)
 def test_mondrian_keeps_the_bounds_of_the_paper(seed: int) -> None:
     case = Case.draw(seed, most_rows=120)
     k = 2 + seed % 4
@@ -298,7 +299,7 @@ def test_mondrian_keeps_the_bounds_of_the_paper(seed: int) -> None:
     check_release(case, relaxed, passing([KAnonymity(k)], case.rows))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@drawn(60)
 def test_relaxed_mondrian_reaches_every_criterion(seed: int) -> None:
     case = Case.draw(1000 + seed, most_rows=60)
     criteria = CRITERIA[seed % len(CRITERIA)]
@@ -334,7 +335,7 @@ def best_intervals(case: Case, passes: Passes, allowed: int) -> int | None:
     return least
 
 
-@pytest.mark.parametrize("seed", range(24))
+@drawn(120)
 def test_k_optimize_is_the_best_of_all_sets_of_cuts(seed: int) -> None:
     case = Case.draw(seed, most_rows=25, most_leaves=4)
     criteria, limit = CRITERIA[seed % len(CRITERIA)], ("0", "0.2")[seed // 6 % 2]
@@ -373,7 +374,7 @@ def fewest(rows: Sequence[Row], k: int, price: Callable[[Group], int]) -> int:
     return int(best(frozenset(range(len(rows)))))
 
 
-@pytest.mark.parametrize("seed", range(18))
+@drawn(150)
 def test_approximations_stay_within_their_factors(seed: int) -> None:
     case = Case.draw(seed, most_rows=9, most_leaves=5)
     k = 1 + seed % 3
@@ -407,7 +408,7 @@ def test_approximations_stay_within_their_factors(seed: int) -> None:
     check_release(case, found, passes)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@drawn(60)
 def test_refinement_releases_more_and_still_passes(seed: int) -> None:
     case = Case.draw(seed, most_rows=60)
     criteria = CRITERIA[seed % len(CRITERIA)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.fixtures.slices import drawn
 
 from sfumato.anonymize.worlds import answer, answer_buckets
 from sfumato.data.counting.axes import Listed
@@ -102,7 +103,7 @@ def ask(aggregate: str) -> str:
     return "COUNT(*)" if aggregate == "COUNT" else f"{aggregate}(pay)"
 
 
-@pytest.mark.parametrize("seed", range(21))
+@drawn(140)
 def test_bounds_are_those_of_all_worlds(seed: int) -> None:
     rows = draw(seed)
     text, test = PREDICATES[seed % len(PREDICATES)]
@@ -124,7 +125,7 @@ def test_bounds_are_those_of_all_worlds(seed: int) -> None:
             assert found.lower <= found.estimate <= found.upper
 
 
-@pytest.mark.parametrize("seed", range(7))
+@drawn(40)
 def test_estimates_are_expectations_under_uniformity(seed: int) -> None:
     rows = draw(seed)
     text, test = PREDICATES[seed % len(PREDICATES)]
@@ -140,7 +141,7 @@ def test_estimates_are_expectations_under_uniformity(seed: int) -> None:
     assert found.estimate == pytest.approx(total)
 
 
-@pytest.mark.parametrize("seed", range(21))
+@drawn(140)
 def test_tight_labels_leave_no_world_out(seed: int) -> None:
     """Bounds hold every world in which the ends of ranges occur, and are exact with ages alone."""
     rows = draw(seed)[:4]
@@ -181,7 +182,7 @@ def test_tight_labels_leave_no_world_out(seed: int) -> None:
             assert (found.lower, found.upper) == (low, high)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@drawn(60)
 def test_buckets_meet_as_in_all_worlds(seed: int) -> None:
     """Every way to give the values of a group to its rows."""
     generator = np.random.default_rng(seed)
