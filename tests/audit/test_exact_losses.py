@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.fixtures.counts import frequencies, request_for, whole_numbers
+from tests.fixtures.slices import few_fast
 
 from sfumato.data.schema.unit import Entity, Neighbours, Rows
 from sfumato.methods.publish import adaptive_grid, kdtree, mwem, quantiles
@@ -116,7 +117,7 @@ def _few_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_few_places")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", few_fast(CASES, 7))
 def test_the_loss_is_the_claim_and_a_cost_understated_by_a_fifth_is_caught(name: str) -> None:
     prepare, unit, pair = CASES[name]
     sound = loss(prepare(epsilon=EPSILON, unit=unit), pair)

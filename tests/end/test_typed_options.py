@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 RIGHT = """\
 import sfumato as sf
@@ -37,6 +39,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_mypy_takes_what_is_right_and_refuses_what_is_not(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     lines = RIGHT.count("\n")

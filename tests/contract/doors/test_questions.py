@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.contract.doors.alike import assert_alike
 from tests.contract.doors.conftest import LOCAL, REMOTE
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.errors import BudgetError, ParameterError, PolicyError, SfumatoError
@@ -65,7 +66,7 @@ QUESTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", few_fast(QUESTIONS, 6))
 def test_an_answer_is_the_same_by_both_doors(local: AnyVault, remote: AnyVault, name: str) -> None:
     asked, cost = QUESTIONS[name]
     assert remote.explain(asked, **cost).text() == local.explain(asked, **cost).text()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.contract.doors.alike import assert_alike
 from tests.contract.doors.conftest import FIRST, LAST, REMOTE
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
@@ -60,7 +61,7 @@ PUBLICATIONS: dict[str, tuple[str, dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLICATIONS)
+@pytest.mark.parametrize("name", few_fast(PUBLICATIONS, 5))
 def test_a_publication_is_the_same_by_both_doors(
     local: AnyVault, remote: AnyVault, name: str
 ) -> None:

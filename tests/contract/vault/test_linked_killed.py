@@ -13,6 +13,7 @@ import pytest
 from tests.contract.vault import linked_synthesizer
 from tests.contract.vault.linked_synthesizer import STAGES, synthesize
 from tests.fixtures.ledgers import opened_ledger
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 
@@ -61,7 +62,7 @@ def charged(home: Path) -> list[object]:
     return [one["charges"] for one in records if one["kind"] == "charge"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", few_fast(STAGES, 3))
 def test_L2_two_tables_that_are_killed_were_charged_once_and_stand_whole_or_not_at_all(
     killed: Path, stage: str
 ) -> None:

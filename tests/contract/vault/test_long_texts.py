@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 from tests.fixtures.ledgers import code_of
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.data.engines import sources
@@ -146,7 +147,7 @@ def told(private: Any, number: int) -> str:
     return str(made)
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("form", few_fast(["parquet", "csv"], 1))
 def test_F20_megabytes_of_text_of_one_person_decide_nothing(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

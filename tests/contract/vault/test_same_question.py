@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.fixtures.ledgers import opened_ledger, run_threads
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.errors import SfumatoError
@@ -174,7 +175,7 @@ BOTH = {"reserved", "drawn"}
 @pytest.mark.parametrize(
     ("stage", "follower"),
     [
-        *((stage, "owner") for stage in STAGES),
+        *few_fast([(stage, "owner") for stage in STAGES], 2),
         *(
             pytest.param(stage, "bob", marks=() if stage in BOTH else pytest.mark.slow)
             for stage in STAGES

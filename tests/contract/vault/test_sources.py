@@ -23,6 +23,7 @@ from tests.fixtures.ledgers import (
     refusal,
     rows,
 )
+from tests.fixtures.slices import few_fast
 
 from sfumato.vault.config import load
 from sfumato.vault.creation import create
@@ -88,7 +89,7 @@ def _split() -> str:
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("alias", PATHS)
+@pytest.mark.parametrize("alias", few_fast(PATHS, 5))
 def test_a_file_by_any_name(alias: str) -> None:
     add("visits", "visits.csv")
     check_alias(PATHS[alias]())

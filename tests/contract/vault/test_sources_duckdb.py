@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from pyarrow import csv as arrow_csv
 from tests.fixtures.ledgers import add, add_publicly, check_alias, make, refusal, rows
+from tests.fixtures.slices import few_fast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def database() -> str:
     return f"duckdb://{Path('d.duckdb').resolve()}"
 
 
-@pytest.mark.parametrize("table", [*TABLES[1:], "copied"])
+@pytest.mark.parametrize("table", few_fast([*TABLES[1:], "copied"], 3))
 def test_a_table_of_a_duckdb_file_by_any_name(database: str, table: str) -> None:
     add("visits", f"{database}#visits")
     add("others", f"{database}#others", population="visits", epsilon=None)

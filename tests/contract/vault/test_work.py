@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.fixtures.slices import few_fast
 
 import sfumato as sf
 from sfumato.data.engines.sources import open_duckdb
@@ -137,7 +138,7 @@ def check(alone: Engine, crowded: Iterable[Engine], sql: str, constant: float = 
 @pytest.mark.parametrize(
     "most", [[10_000], pytest.param([10, 100, 1_000], marks=pytest.mark.slow)], ids=["most", "less"]
 )
-@pytest.mark.parametrize("sql", JOINS.values(), ids=JOINS)
+@pytest.mark.parametrize("sql", few_fast(JOINS.values(), 2), ids=JOINS)
 def test_F20_rows_of_one_person_on_duckdb(
     sql: str, most: list[int], duckdb_engine: Callable[[pa.Table], Engine]
 ) -> None:
@@ -145,7 +146,7 @@ def test_F20_rows_of_one_person_on_duckdb(
     check(duckdb_engine(people(1)), crowded, sql)
 
 
-@pytest.mark.parametrize("sql", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("sql", few_fast(TEXTS.values(), 2), ids=TEXTS)
 def test_F20_texts_of_one_person_on_duckdb(
     sql: str, duckdb_engine: Callable[[pa.Table], Engine]
 ) -> None:
@@ -154,6 +155,7 @@ def test_F20_texts_of_one_person_on_duckdb(
     check(duckdb_engine(people(20)), crowded, sql)
 
 
+@pytest.mark.slow
 def test_F20_on_postgres(postgres_engine: Callable[[pa.Table], Engine]) -> None:
     alone, crowded = postgres_engine(people(1)), postgres_engine(people(100, "x" * 100_000))
     for sql in (*JOINS.values(), *TEXTS.values()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.fixtures.slices import few_fast
 from tests.unit.methods.programs.sandbox.conftest import stream
 
 from sfumato.methods.programs import starlark_host
@@ -163,7 +164,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", few_fast(HOSTILE, 9))
 def test_a_block_at_a_limit_fails_alone(chamber: ForkingChamber, name: str) -> None:
     source = (
         "def deeper(n):\n    return deeper(n + 1)\n"
