@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.fixtures.atoms import released_copies
 from tests.fixtures.synthesis import table_of
 
 from sfumato.data.counting.axes import Grid, declared
 from sfumato.data.schema.column import Column, Kind
 from sfumato.data.schema.domain import Bounds
 from sfumato.data.schema.unit import Rows, count_sensitivity
+from sfumato.methods.synth.encode.atoms import AtomSearch
 from sfumato.methods.synth.encode.discovery import QuantileBins
 from sfumato.methods.synth.measurement_log import TableShape
 from sfumato.methods.synth.privbayes import Dependence
@@ -28,9 +30,10 @@ from sfumato.methods.synth.synthesis import METHODS
 from sfumato.methods.synth.workbench import ExactTables, Misfit, Workbench
 from sfumato.privacy.accounting.events import LaplaceNoise
 from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.spending import Spending
-from sfumato.testing.audit import audit
+from sfumato.testing.audit import Curve, audit
 from sfumato.testing.entropy import SeededEntropy
 
 if TYPE_CHECKING:
@@ -209,3 +212,43 @@ def test_a_share_of_an_epsilon_is_laplace_noise() -> None:
         TableShape.of(PAIR[0].axes), PAIR[0], Spending(epsilon=EPSILON), ONE, SeededEntropy(4)
     )
     assert bench.noise(Fraction(1, 2)) == Geometric(epsilon=Fraction(1))
+
+
+NOISES = {
+    "laplace": (Geometric(epsilon=Fraction(1)), Pure(epsilon=Fraction(1))),
+    # Of a standard deviation of 3 the noise on integers is as good as a continuous one.
+    "gaussian": (Gaussian(rho=Fraction(1, 18)), Curve(mu=1 / 3)),
+}
+
+
+@pytest.mark.parametrize("pair", [([0, 0, 0], [1, 0, 0]), ([0, 3, 0], [0, 4, 0])])
+@pytest.mark.parametrize("kind", NOISES)
+def test_points_that_pass_a_threshold_keep_their_claim(kind: str, pair: Any) -> None:
+    noise, claim = NOISES[kind]
+
+    def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        return released_copies(table, noise, 2, count, entropy)
+
+    found = audit(run, pair, claim, entropy=SeededEntropy(8))
+    assert not found.violated, found.sentence()
+    assert found.power >= 0.5, found.sentence()
+
+
+def starts_found(codes: list[tuple[int, int]], count: int, entropy: Entropy) -> NDArray[Any]:
+    """Where bins of two columns begin, as a number for each of them."""
+    grids = tuple(
+        declared(Column(f"c{place}", Kind.INTEGER, domain=Bounds(0, GRID - 1), nullable=False))
+        for place in range(2)
+    )
+    search = AtomSearch(grids, ((0, 4), (0, 4)), Rows(), Spending(epsilon=20 * EPSILON))  # type: ignore[arg-type]
+    counter = replace(table_of((GRID, GRID), codes), axes=grids)
+    found = (search.find(counter, entropy) for _ in range(count))
+    return np.array([[sum(1 << at for at in starts[name]) for name in starts] for starts in found])
+
+
+def test_bins_at_atoms_keep_their_epsilon() -> None:
+    """The looks have a twentieth and a fortieth of the charge: 2 and 1."""
+    rows = [(1, 6)] * 6 + [(6, 1)] * 4
+    claim, pair = Pure(epsilon=EPSILON * Fraction(3, 2)), (rows, [*rows, (6, 6)])
+    found = audit(starts_found, pair, claim, entropy=SeededEntropy(9), draws=600)
+    assert not found.violated, found.sentence()

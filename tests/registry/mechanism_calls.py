@@ -21,6 +21,7 @@ from sfumato.methods.publish.dawa import Dawa
 from sfumato.methods.publish.kdtree import Medians, _ranges
 from sfumato.methods.publish.privtree import PrivTree
 from sfumato.methods.publish.sparse import PrioritySample, ThresholdFilter
+from sfumato.methods.synth.encode.atoms import HeavyPoints
 from sfumato.privacy.accounting.events import (
     Event,
     ExponentialChoice,
@@ -413,6 +414,14 @@ def _sparse_cells(mechanism: Any, first: Any, second: Any, output: Any) -> Chang
     return noise_change(mechanism.noise, *sides)
 
 
+def _points(mechanism: HeavyPoints, columns: Any, entropy: Any) -> dict[tuple[int, int], int]:
+    return {
+        (place, int(point)): int(count)
+        for place, column in enumerate(columns)
+        for point, count in zip(column.points, column.counts, strict=True)
+    }
+
+
 def _division_counts(mechanism: PrivTree, growth: Any, depth: int, entropy: Any) -> Any:
     asked = growth.newest & (growth.sizes() > 1).any(axis=1)
     counts = whole(growth.counts()[asked])
@@ -571,6 +580,7 @@ PATCHES = (
     ),
     Patch(ThresholdFilter, ("release",), _cells, _sparse_cells, forced=_kept_value),
     Patch(PrioritySample, ("release",), _cells, _sparse_cells, forced=_kept_value),
+    Patch(HeavyPoints, ("sample",), _points, _sparse_cells, forced=_kept_value),
     Patch(
         PrivTree,
         ("_chosen",),

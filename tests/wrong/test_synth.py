@@ -6,12 +6,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from tests.audit.test_synth import GRID
+from tests.fixtures.atoms import released_copies
+from tests.wrong.test_publish_sparse import NoneOfTheEmpty
 
 from sfumato.data.schema.unit import Rows, count_sensitivity
+from sfumato.methods.synth.encode import atoms as searched
 from sfumato.methods.synth.encode.discovery import BINS, starts_of
 from sfumato.methods.synth.privbayes import Dependence
 from sfumato.privacy.accounting.losses import Pure
+from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.selection import Exponential
 from sfumato.testing.audit import audit
@@ -155,3 +160,69 @@ def test_bins_at_the_quantiles_of_the_data_are_caught() -> None:
 
     pair = ([1] * 6 + [6] * 6, [1] * 6 + [6] * 6 + [3])
     assert accused(observed, pair, 2_000).violated
+
+
+def atoms(*, noise: Geometric, choose: Any) -> Any:
+    """Which points of two columns pass, of which a row has one each."""
+
+    def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        exact = np.tile(table, (count, 1))
+        return np.asarray(choose(exact, noise.steps(exact, entropy)), dtype=np.int64)
+
+    return run
+
+
+# The new row is one point of the first column, and one of the second.
+POINTS = ([0, 3, 0, 3], [1, 3, 1, 3])
+
+
+def passing(exact: NDArray[Any], noisy: NDArray[Any]) -> NDArray[Any]:
+    del exact
+    return np.where(noisy >= 2, noisy, -99)
+
+
+def test_atoms_with_the_sensitivity_of_one_column_are_caught() -> None:
+    one, two = Geometric(epsilon=Fraction(1)), Geometric(epsilon=Fraction(1, 2))
+    assert accused(atoms(noise=one, choose=passing), POINTS).violated
+    assert not accused(atoms(noise=two, choose=passing), POINTS).violated
+
+
+def test_a_threshold_without_noise_is_caught() -> None:
+    """Noisy counts of the points whose exact count passes: who they are tells that."""
+
+    def exact_choice(exact: NDArray[Any], noisy: NDArray[Any]) -> NDArray[Any]:
+        return np.where(exact >= 1, noisy, -99)
+
+    noise = Geometric(epsilon=Fraction(1, 2))
+    assert accused(atoms(noise=noise, choose=exact_choice), POINTS, 2_000).violated
+
+
+def test_atoms_of_nobody_that_are_forgotten_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points without rows that never pass: a released one tells that somebody is there."""
+
+    def run(table: list[int], count: int, entropy: Entropy) -> NDArray[Any]:
+        return released_copies(table, Geometric(epsilon=Fraction(1)), 2, count, entropy)
+
+    assert not accused(run, ([0, 0, 0], [1, 0, 0])).violated
+    monkeypatch.setattr(searched, "Passing", NoneOfTheEmpty)
+    assert accused(run, ([0, 0, 0], [1, 0, 0])).violated
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_counts_that_passed_and_are_used_again_are_caught(beyond: int) -> None:
+    """They are too high: by .80 standard deviations where the truth is at the threshold.
+
+    What is measured again, as every synthesis does, is right in the mean.
+    """
+    noise = Gaussian(rho=Fraction(1, 800))  # a standard deviation of 20
+    copies, threshold = 40_000, 60
+    truth = threshold + 20 * beyond
+    counts = released_copies([truth], noise, threshold, copies, SeededEntropy(1))[:, 0]
+    passed = counts[counts >= threshold]
+    used_again = (passed.mean() - truth) / noise.stddev
+    again = noise.steps(np.full(len(passed), truth), SeededEntropy(2))
+    measured_again = (again.mean() - truth) / noise.stddev
+    tolerated = 5 / len(passed) ** 0.5
+    assert used_again == pytest.approx({-1: 1.53, 0: 0.80, 1: 0.29}[beyond], abs=0.05)
+    assert used_again > tolerated  # what accuses it
+    assert abs(measured_again) < tolerated

@@ -392,6 +392,42 @@ def tail(scale: Fraction, threshold: int, sides: int, bits: int) -> Bounds:
     return sides * low / (1 + base_high), sides * high / (1 + base_low)
 
 
+def gaussian_tail(variance: Fraction, threshold: int, bits: int) -> Bounds:
+    """Bounds on the probability that discrete Gaussian noise is at least a threshold of 1 or more.
+
+    It is S(t) / (1 + 2 S(1)) for S(t), the sum of exp(-k^2 / (2 variance)) over k >= t.
+    """
+    # Terms below 2^32 units are left to a bound, and each term is wrong by a unit more than the one
+    # before: with 96 more bits the sum of up to 2^20 terms is right to the bits asked for.
+    work = bits + 96
+    low, high = _gaussian_sum(variance, threshold, work)
+    least, most = _gaussian_sum(variance, 1, work)
+    one = 1 << work
+    return Fraction(low, one + 2 * most), Fraction(high, one + 2 * least)
+
+
+def _gaussian_sum(variance: Fraction, first: int, work: int) -> tuple[int, int]:
+    """Bounds on S(first), in units of 2^-work; about 25 standard deviations of terms."""
+    one = 1 << work
+
+    def power(exponent: int) -> tuple[int, int]:
+        level = Fraction(-exponent) / (2 * variance)
+        return (exp_down(level, work) * one).__floor__(), (exp_up(level, work) * one).__ceil__()
+
+    # A term is the one before times a ratio, and a ratio the one before times exp(-1 / variance).
+    low, high = power(first**2)
+    ratio_low, ratio_high = power(2 * first + 1)
+    step_low, step_high = power(2)
+    total_low = total_high = 0
+    while high >> 32:  # rounded up, a term would never come down to 1
+        total_low, total_high = total_low + low, total_high + high
+        low, high = low * ratio_low >> work, -(-high * ratio_high >> work)
+        ratio_low = ratio_low * step_low >> work
+        ratio_high = -(-ratio_high * step_high >> work)
+    # Ratios fall: what is left is at most a geometric series.
+    return total_low, total_high + high * one // (one - ratio_high) + 1
+
+
 def least_threshold(cells: NumberedCells, noise: Geometric, sides: int, size: int) -> int:
     """Return the least threshold at which at most `size` empty cells are released on average."""
     # cells sides a^t / (1 + a) <= size, for all cells: the number of empty cells is private.

@@ -75,6 +75,8 @@ class SynthesisForecast(Shown):
     cells: tuple[int, ...]
     open: tuple[str, ...]
     by_quantiles: tuple[str, ...]
+    searched: tuple[str, ...]
+    """Columns whose bins are to follow atoms and rows."""
     spending: Spending
     unit: Unit
     price: Price
@@ -147,6 +149,11 @@ class SynthesisForecast(Shown):
             notes.append(
                 f"Where bins of {', '.join(self.by_quantiles)} end is found by private quantiles, "
                 "for a part of the cost."
+            )
+        if self.searched:
+            notes.append(
+                f"Values of {', '.join(self.searched)} that many rows share are looked for, and "
+                "bins cut where rows crowd, for a part of the cost."
             )
         if self.open:
             names = ", ".join(self.open)

@@ -36,6 +36,7 @@ from sfumato.methods.synth.request import (
     most_rows,
     noise_error,
     set_options,
+    with_room,
 )
 from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.methods.synth.synthesis_model import SynthesisModel, rows_to_draw
@@ -215,8 +216,10 @@ class LinkedRequest(Plan):
     def explain(self) -> LinkedForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
         forecasts = (
-            forecast_of(assumed, side.encoding.open, synthesis, self.price, side.sets)
-            for side, assumed, (_, synthesis) in zip(
+            forecast_of(
+                assumed, side.encoding.open, synthesis, self.price, side.sets, before.searched
+            )
+            for side, assumed, (before, synthesis) in zip(
                 self._sides, self._assumed, self.stages, strict=True
             )
         )
@@ -249,7 +252,7 @@ class LinkedRequest(Plan):
             data = datasets[side.dataset]
             discovered = before.run(data.engine, data.table, salt, entropy)
             known = tuple({**old, **new} for old, new in zip(known, discovered, strict=True))
-            plans.append(side.encoding.discovered(*known))
+            plans.append(with_room(side.encoding.discovered(*known), side.sets))
             # The child's model has what was found of the parent under other names.
             known = tuple(
                 {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,8 +146,9 @@ class SynthesisRequest(Plan):
 
     def explain(self) -> SynthesisForecast:
         """How far off each method would be, told from public facts alone; spends nothing."""
-        open_columns = self.encoding.open
-        return forecast_of(self._assumed, open_columns, self._declared, self.price, self.sets)
+        searched = self.encoding.paid(self.price).searched
+        asked = self._assumed, self.encoding.open, self._declared, self.price, self.sets
+        return forecast_of(*asked, searched)
 
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
@@ -168,7 +170,8 @@ class SynthesisRequest(Plan):
         # Fresh for each release, and never shown: it keys the hash by which rows are kept.
         salt = random_key(entropy)
         paid = self.encoding.paid(self.price)
-        encoding = self.encoding.discovered(*paid.run(data.engine, data.table, salt, entropy))
+        discovered = paid.run(data.engine, data.table, salt, entropy)
+        encoding = with_room(self.encoding.discovered(*discovered), self.sets)
         options = set_options(self.method, encoding, self.sets, self.target)
         synthesis = replace(
             self._declared,
@@ -204,12 +207,30 @@ def check_cells(axes: Sequence[Axis], sets: ColumnSets) -> None:
             )
 
 
+def with_room(encoding: Encoding, sets: ColumnSets) -> Encoding:
+    """The plan with the declared bins of columns whose named sets would be too large otherwise.
+
+    Bins that follow atoms and rows may be more than were declared when sets were checked.
+    """
+    for names in sets:
+        while True:
+            sizes = {axis.column: axis.size for axis in encoding.axes if axis.column in names}
+            cut = [name for name in sizes if name in encoding.cuts]
+            if prod(sizes.values()) <= MOST_CODES or not cut:
+                break
+            widest = max(cut, key=sizes.__getitem__)
+            cuts = {name: starts for name, starts in encoding.cuts.items() if name != widest}
+            encoding = replace(encoding, cuts=cuts)
+    return encoding
+
+
 def forecast_of(
     assumed: Encoding,
     open_columns: Sequence[Column],
     declared: Synthesis,
     price: Price,
     sets: ColumnSets,
+    searched: tuple[str, ...] = (),
 ) -> SynthesisForecast:
     """How far off each method would be, told from public facts alone."""
     return SynthesisForecast(
@@ -217,6 +238,7 @@ def forecast_of(
         cells=tuple(axis.size for axis in assumed.axes),
         open=tuple(column.name for column in open_columns),
         by_quantiles=assumed.by_quantiles,
+        searched=searched,
         spending=declared.spending,
         unit=declared.unit,
         price=price,

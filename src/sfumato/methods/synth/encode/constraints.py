@@ -154,10 +154,11 @@ class NeverTogether:
 
 
 class InOrder:
-    """Where a value is above a later column's, that one is take_values from rows where it is not.
+    """Where a value is above a later column's, one of both is taken from rows where it is not.
 
-    Every pair is looked at: a value between two may be missing. What is repaired is not touched
-    again: pairs come by their upper column.
+    Every pair is looked at: a value between two may be missing. Both stay in their bins where they
+    can: the upper one is drawn again, then the lower one, which may be the only one whose bin has
+    room. Else the upper one leaves its bin.
     """
 
     def __init__(self, constraint: OrderedColumns) -> None:
@@ -175,18 +176,23 @@ class InOrder:
         return out
 
     def repaired(self, table: pa.Table, codes: Codes, entropy: Entropy) -> pa.Table:
-        """The table with upper values take_values from the same bin if possible, else from any."""
+        """The table with values from the same bin if possible, else with upper ones from any."""
         anywhere = np.zeros(table.num_rows, dtype=np.int64)
-        for lower, upper in self._pairs:
-            for bins in (codes.get(upper, anywhere), anywhere):
-                table = self._drawn_anew(table, lower, upper, bins.astype(np.int64), entropy)
+        for pair in self._pairs:
+            lower, upper = pair
+            for name, bins in ((upper, codes.get(upper)), (lower, codes.get(lower)),
+                               (upper, anywhere)):  # fmt: skip
+                if bins is not None:
+                    table = self._drawn_anew(table, pair, name, bins.astype(np.int64), entropy)
         return table
 
     def _drawn_anew(
-        self, table: pa.Table, lower: str, upper: str, bins: IntArray, entropy: Entropy
+        self, table: pa.Table, pair: tuple[str, str], name: str, bins: IntArray, entropy: Entropy
     ) -> pa.Table:
-        low, high, present = _ranks(table, lower, upper)
+        low, high, present = _ranks(table, *pair)
         width = max(int(low.max(initial=0)), int(high.max(initial=0))) + 1
+        if name == pair[0]:  # the same upside down
+            low, high = width - 1 - high, width - 1 - low
         donors = np.flatnonzero(present & (low <= high))
         key = bins[donors] * width + high[donors]
         order = np.argsort(key, kind="stable")
@@ -197,7 +203,7 @@ class InOrder:
         rows, first, room = rows[room > 0], first[room > 0], room[room > 0]
         source = np.arange(table.num_rows)
         source[rows] = donors[first + uniform_below(room, entropy)]
-        return take_values(table, [upper], source)
+        return take_values(table, [name], source)
 
 
 class Determined:

@@ -28,6 +28,8 @@ from sfumato.data.schema.constraints import DeclaredRows
 from sfumato.data.schema.domain import Bounds, Values
 from sfumato.data.schema.names import quoted, suggestion, untaken
 from sfumato.errors import ParameterError, SourceError, option
+from sfumato.methods.publish.sparse import MAX_CELLS
+from sfumato.methods.synth.encode.atoms import INTERVALS_SHARE, POINTS_SHARE, AtomSearch
 from sfumato.methods.synth.encode.axes import Bins, Weekdays, on_grid, starts
 from sfumato.methods.synth.encode.discovery import (
     Discovered,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
     from sfumato.privacy.accounting.events import Event
+    from sfumato.privacy.mechanisms.spending import Spending
     from sfumato.privacy.noise.entropy import Entropy
 
 MOST_BINS = 64
@@ -66,13 +69,20 @@ class PaidBefore(NamedTuple):
 
     discovery: KeyDiscovery | None
     bins: QuantileBins | None
+    atoms: AtomSearch | None
     remaining: Price
     """What is left for all else."""
 
     @property
+    def searched(self) -> tuple[str, ...]:
+        """The columns whose atoms are looked for."""
+        return () if self.atoms is None else tuple(grid.column for grid in self.atoms.grids)
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """What it costs."""
-        return tuple(step.event for step in (self.discovery, self.bins) if step is not None)
+        steps = (self.discovery, self.bins, self.atoms)
+        return tuple(step.event for step in steps if step is not None)
 
     def run(
         self, engine: Engine, table: exp.Table, salt: str, entropy: Entropy
@@ -80,7 +90,8 @@ class PaidBefore(NamedTuple):
         """The values and the ends of bins that are found."""
         where = engine, table, salt, entropy
         values = {} if self.discovery is None else self.discovery.run(*where)
-        return values, {} if self.bins is None else self.bins.run(*where)
+        cuts = [step.run(*where) for step in (self.bins, self.atoms) if step is not None]
+        return values, {name: starts for found in cuts for name, starts in found.items()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class Encoding:
     by_quantiles: tuple[str, ...] = ()
     """Columns whose bins are to hold about equally many rows."""
     cuts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Where these bins begin, once that was found."""
+    """Where bins begin, once that was found: at these quantiles, at atoms, where rows crowd."""
     weekdays: tuple[str, ...] = ()
     """Columns of dates of which the day of the week is measured too."""
 
@@ -117,7 +128,7 @@ class Encoding:
                 f"Table {quoted(self.schema.table)} has no column left to synthesize. Leave out "
                 "fewer columns.",
             )
-        for name in self.by_quantiles:
+        for name in dict.fromkeys((*self.by_quantiles, *self.cuts)):
             self._check_cut(name)
         _ = self._weekdays  # what cannot be measured is refused at once
 
@@ -218,20 +229,36 @@ class Encoding:
         """
         columns = tuple(column for column in self.open if among is None or column.name in among)
         grids = tuple(grid for grid in self._grids if among is None or grid.column in among)
+        searched = tuple(grid for grid in self.searched if among is None or grid.column in among)
         texts, ends = len(columns) * _DISCOVERY_SHARE, len(grids) * _QUANTILES_SHARE
-        if not texts + ends:
-            return PaidBefore(None, None, price)
-        capped = min(_MAX_SHARE / (texts + ends), Fraction(1))
+        capped = min(_MAX_SHARE / (texts + ends), Fraction(1)) if texts + ends else Fraction(0)
         keys = _keys_delta(columns, price) if columns else None
         spending = spendings(price, conversion=keys)[-1]
-        remaining = spending.scaled(1 - capped * (texts + ends))
+        atoms = self._atom_search(searched, spending)
+        before = capped * (texts + ends) + (POINTS_SHARE + INTERVALS_SHARE if atoms else 0)
+        if not before:
+            return PaidBefore(None, None, None, price)
+        remaining = spending.scaled(1 - before)
         return PaidBefore(
             KeyDiscovery(columns, self.schema.unit, spending.scaled(capped * texts), keys)
             if keys
             else None,
             QuantileBins(grids, self.schema.unit, spending.scaled(capped * ends)) if ends else None,
+            atoms,
             Price(epsilon=remaining.epsilon, rho=remaining.rho),
         )
+
+    def _atom_search(self, grids: tuple[Grid, ...], spending: Spending) -> AtomSearch | None:
+        """How atoms of some columns are looked for; None where no column or noise allows it."""
+        if not grids:
+            return None
+        columns = (self.schema.column(grid.column) for grid in grids)
+        bins = tuple(
+            starts(grid, column.hierarchy, self.most_bins) or (0,)
+            for grid, column in zip(grids, columns, strict=True)
+        )
+        search = AtomSearch(grids, bins, self.schema.unit, spending, self.rows)
+        return search if search.worthwhile else None
 
     def discovered(
         self,
@@ -321,6 +348,17 @@ class Encoding:
         return bounded and self._grid(column).points > self.most_bins
 
     @property
+    def searched(self) -> tuple[Grid, ...]:
+        """The grids of columns whose bins are to follow atoms and rows.
+
+        A day of the week is drawn beside a bin, which must have such a day.
+        """
+        names = [column.name for column in self.measured if self._is_fine(column)]
+        others = {*self.by_quantiles, *self.weekdays}
+        grids = (self._grid(self.schema.column(name)) for name in names if name not in others)
+        return tuple(grid for grid in grids if grid.points <= MAX_CELLS)
+
+    @property
     def _grids(self) -> tuple[Grid, ...]:
         return tuple(self._grid(self.schema.column(name)) for name in self.by_quantiles)
 
@@ -339,17 +377,20 @@ class Encoding:
         if cuts is None:
             return grid
         if column.name in self.by_quantiles:
-            cuts = self.cuts.get(column.name) or even_starts(grid.points)
+            cuts = even_starts(grid.points)
+        cuts = self.cuts.get(column.name) or cuts
         return Bins(grid.column, grid.kind, grid.bounds, grid.nullable, cuts)
 
     def to_record(self) -> dict[str, Any]:
         """The plan as JSON-able data, of what is public or paid for alone."""
+        cuts = {name: [*at] for name, at in self.cuts.items() if name not in self.by_quantiles}
         return {
             "without": list(self.without),
             "most_bins": self.most_bins,
             "found": {name: list(values) for name, values in self.discovered_values.items()},
             "columns": {one.name: self._described(one) for one in self.output_columns},
             "quantiles": {name: list(self.cuts.get(name, ())) for name in self.by_quantiles},
+            **({"cuts": cuts} if cuts else {}),
             **({"weekdays": list(self.weekdays)} if self.weekdays else {}),
         }
 
@@ -357,10 +398,12 @@ class Encoding:
     def from_record(cls, schema: Schema, record: Mapping[str, Any]) -> Encoding:
         """Read what `to_record` wrote, for a schema that declares the same."""
         values = {name: tuple(texts) for name, texts in record["found"].items()}
-        cuts = {name: tuple(starts) for name, starts in record["quantiles"].items()}
+        quantiles = tuple(record["quantiles"])
+        cuts = {name: tuple(starts) for kind in ("quantiles", "cuts")
+                for name, starts in record.get(kind, {}).items() if starts}  # fmt: skip
         week = tuple(record.get("weekdays", ()))
         without, most = tuple(record["without"]), record["most_bins"]
-        read = cls(schema, without, most, values, (*cuts,), cuts, week)
+        read = cls(schema, without, most, values, quantiles, cuts, week)
         if read.to_record() != record:
             raise SourceError(
                 "schema_differs",

@@ -65,18 +65,19 @@ def test_rows_have_the_input_s_form() -> None:
 
 
 def test_discovery_is_paid_out_of_the_price() -> None:
-    discovery, _, rest = PLAN.paid(price(rho=1, delta="1e-6"))
+    discovery, _, atoms, rest = PLAN.paid(price(rho=1, delta="1e-6"))
     assert discovery is not None
+    assert atoms is None  # 17 rows are declared: no point can hold more than noise
     assert discovery.spending.rho == Fraction(1, 20)
     assert discovery.delta == Fraction(1, 10**6)
     assert rest == price(rho=Fraction(19, 20))
-    discovery, _, rest = PLAN.paid(price(epsilon=1, delta="1e-6"))
+    discovery, _, _, rest = PLAN.paid(price(epsilon=1, delta="1e-6"))
     assert discovery is not None
     assert discovery.delta == Fraction(1, 2 * 10**6)
     assert rest.rho is not None
     assert discovery.spending.rho == rest.rho / 19
     closed = Encoding(SCHEMA, ("notes", "town")).paid(price(epsilon=1))
-    assert closed == (None, None, price(epsilon=1))
+    assert closed == (None, None, None, price(epsilon=1))
     with pytest.raises(ParameterError, match="delta") as refused:
         PLAN.paid(price(epsilon=1))
     assert refused.value.code == "parameter_missing"
