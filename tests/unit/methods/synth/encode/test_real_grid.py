@@ -22,11 +22,14 @@ from sfumato.methods.synth.encode.axes import on_grid
         (("20", "130"), 2, "0.01"),
         (("20", "130"), 0, None),  # as coarse as round steps
         (("0", "1"), 1, None),  # coarser
-        (("0", "100000"), 2, None),  # ten million points
+        (("0", "100000"), 2, "0.01"),  # ten million points
+        (("0", "1000000"), 2, None),  # a hundred million
         (("0.25", "10.25"), 0, None),  # which is finer than it is written
         (("0.25", "10"), 1, None),  # no tenth divides it, but 0.05 does
         (("20", "20"), 1, "1"),  # a single one
-        (("20", "130"), None, None),
+        (("20", "130"), None, "0.01"),  # the finest decimals of few enough points
+        (("0", "38970"), None, "1"),
+        (("0.125", "0.3"), None, "0.00001"),
     ],
 )
 def test_a_grid_is_as_fine_as_its_decimals(
