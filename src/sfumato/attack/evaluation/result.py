@@ -170,11 +170,21 @@ class Evaluation(Shown):
         sets = self.sets.get(columns)
         return None if sets is None else sets.mean.tvd
 
+    def k_marginal(self, columns: int) -> float | None:
+        """NIST's judge by its published formula: 1000 (1 - total variation), 1000 is best.
+
+        It is the mean over the sets of so many columns that were looked at, on the codes of this
+        evaluation; NIST's software, SDNist, bins columns in ways of its own.
+        """
+        apart = self.tvd(columns)
+        return None if apart is None else 1000 * (1 - apart)
+
     def json(self) -> dict[str, Any]:
         """Return it as plain data for JSON."""
         sizes = (1, 2, 3)
         return {
             "tvd": {str(size): self.tvd(size) for size in sizes},
+            "k_marginal": {str(size): self.k_marginal(size) for size in sizes[1:]},
             "propensity": self.propensity,
             "copies": self.copies.json(),
             "learn": None if self.learned is None else self.learned.json(),
@@ -242,6 +252,8 @@ class Evaluation(Shown):
             f"{columns.mean.floor:.4f}"
             for size, columns in self.sets.items()
         }
+        if (marginal := self.k_marginal(2)) is not None:
+            facts["k-marginal of 2, by formula"] = f"{marginal:.0f} of 1000"
         facts["propensity"] = self.propensity
         facts["copies"] = f"{self.copies.exact:,}, expected {self.copies.expected:,.0f}"
         if self.told_apart is not None:

@@ -87,6 +87,8 @@ def test_invented_and_lost_combinations_are_named() -> None:
     assert (pair.fabricated.original, pair.fabricated.synthetic) == (0, 0.25)
     assert found.sets[2].mean.lost == 0.5
     assert found.tvd(3) is None
+    assert (found.k_marginal(2), found.k_marginal(3)) == (500, None)  # half of the rows move
+    assert found.json()["k_marginal"] == {"2": 500, "3": None}
 
 
 def test_one_column_is_enough() -> None:
