@@ -203,9 +203,11 @@ def _year_and_month(number: int) -> tuple[int, int]:
 # 71 then, and of amounts up to 40,000 most were 0. Bins are cut where rows crowd, on any grid.
 
 _MOST_WRITTEN = 1 << 24
-"""Finer than this decimals that are written are not drawn."""
+"""Finer than this decimals that are written are not drawn, nor hundredths where nobody says."""
 _MOST_POINTS = 1 << 16
 """And others not finer than this: questions about such points, beside few others, are judged."""
+_HUNDREDTH = Decimal("0.01")
+"""Amounts come in cents."""
 
 
 def on_grid(column: Column) -> Column:
@@ -234,13 +236,16 @@ def _as_written(column: Column, domain: Bounds) -> Bounds | None:
 
 
 def _by_decimals(column: Column, domain: Bounds) -> Bounds | None:
-    """In the finest decimals of few enough points, where nobody says how many are written."""
+    """In the finest decimals of few enough points, or hundredths, where nobody says how many."""
     written = column.spelling
     if (isinstance(written, NumberSpelling) and written.places is not None) or not domain.span:
         return None
-    step = Decimal(1).scaleb((Decimal(domain.span) / _MOST_POINTS).adjusted() + 1)
+    span = Decimal(domain.span)
+    step = Decimal(1).scaleb((span / _MOST_POINTS).adjusted() + 1)
+    if span / _MOST_WRITTEN < _HUNDREDTH:
+        step = min(step, _HUNDREDTH)
     round_steps = domain.stepped()
-    if EXACT.remainder(Decimal(domain.span), step) or (
+    if EXACT.remainder(span, step) or (
         round_steps is not None and Decimal(round_steps.step or 0) <= step
     ):
         return None

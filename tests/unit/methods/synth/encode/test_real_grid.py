@@ -28,7 +28,8 @@ from sfumato.methods.synth.encode.axes import on_grid
         (("0.25", "10"), 1, None),  # no tenth divides it, but 0.05 does
         (("20", "20"), 1, "1"),  # a single one
         (("20", "130"), None, "0.01"),  # the finest decimals of few enough points
-        (("0", "38970"), None, "1"),
+        (("0", "38970"), None, "0.01"),  # or hundredths
+        (("0", "999000"), None, "100"),
         (("0.125", "0.3"), None, "0.00001"),
     ],
 )
