@@ -29,6 +29,7 @@ from sfumato.methods.synth.forecast import LinkedForecast
 from sfumato.methods.synth.linked_model import LinkedModel
 from sfumato.methods.synth.request import (
     MODEL,
+    MOST_HELD,
     ROWS,
     check_cells,
     declared_digest,
@@ -295,7 +296,7 @@ class LinkedRequest(Plan):
         options = set_options(self.method, plan, side.sets, side.target)
         possible = possible_codes(plan)
         synthesis = replace(declared, axes=plan.axes, options=options, possible=possible)
-        log = synthesis.measure(counter, entropy)
+        log = synthesis.measure(counter.held(MOST_HELD), entropy)
         return SynthesisModel(plan, synthesis.fit(log), log)
 
     def _tables(self, datasets: Mapping[str, Dataset]) -> LinkedTables:

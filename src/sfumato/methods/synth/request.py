@@ -55,6 +55,8 @@ WEIGHING = ("aim", "mst")
 """The methods that choose by themselves, and to which tables with a target matter more."""
 NAMING = ("aim", "workload")
 """The methods that take sets of columns which matter."""
+MOST_HELD = 1 << 17
+"""A table of so many rows is counted in one passage, and not for every few columns again."""
 MOST_BYTES = 1 << 28
 """The most that the rows of a release may take, which the ledger stores."""
 
@@ -180,7 +182,7 @@ class SynthesisRequest(Plan):
             possible=possible_codes(encoding),
         )
         counter = BoundedCounter(data.engine, data.table, encoding.axes, self.unit, salt)
-        log = synthesis.measure(counter, entropy)
+        log = synthesis.measure(counter.held(MOST_HELD), entropy)
         model = SynthesisModel(encoding, synthesis.fit(log), log)
         rows = min(rows_to_draw(model, self.rows), most_rows(encoding))
         tables = {ROWS: drawn(model, rows, entropy), MODEL: model.packed}

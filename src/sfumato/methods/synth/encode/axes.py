@@ -122,7 +122,8 @@ class Bins(Grid):
         middle = (first + stop) // 2
         reached = exp.GTE(this=value.copy(), expression=literal(self._lower_end(middle)))
         upper, lower = self._among(value, middle, stop), self._among(value, first, middle)
-        return exp.case().when(reached, upper).else_(lower)
+        # `when` and `else_` would copy all that is below, at every level.
+        return exp.Case(ifs=[exp.If(this=reached, true=upper)], default=lower)
 
     def _lower_end(self, code: int) -> int | Decimal | date:
         """The least value that is nearest to the first point of a bin, or to a later one."""
