@@ -135,12 +135,12 @@ def figures(real: pd.DataFrame, made: pd.DataFrame) -> dict[str, float]:
     """How far a synthetic table is off."""
     numbers = [name for name in real if pd.api.types.is_numeric_dtype(real[name])]
     coded = {name: _cells(real[name], made[name], numbers=name in numbers) for name in real}
-    names = list(real)
+    names = [str(name) for name in real.columns]
     triples = list(combinations(names, 3))
     chosen = np.random.default_rng(1).permutation(len(triples))[:TRIPLES]
-    sets = {
+    sets: dict[int, list[tuple[str, ...]]] = {
         1: [(name,) for name in names],
-        2: list(combinations(names, 2)),
+        2: [*combinations(names, 2)],
         3: [triples[place] for place in chosen],
     }
     apart = {

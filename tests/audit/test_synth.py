@@ -32,7 +32,7 @@ from sfumato.privacy.accounting.events import LaplaceNoise
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.gaussian import Gaussian
 from sfumato.privacy.mechanisms.laplace import Geometric
-from sfumato.privacy.mechanisms.spending import Spending
+from sfumato.privacy.mechanisms.spending import Noise, Spending
 from sfumato.testing.audit import Curve, audit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -214,7 +214,7 @@ def test_a_share_of_an_epsilon_is_laplace_noise() -> None:
     assert bench.noise(Fraction(1, 2)) == Geometric(epsilon=Fraction(1))
 
 
-NOISES = {
+NOISES: dict[str, tuple[Noise, Pure | Curve]] = {
     "laplace": (Geometric(epsilon=Fraction(1)), Pure(epsilon=Fraction(1))),
     # Of a standard deviation of 3 the noise on integers is as good as a continuous one.
     "gaussian": (Gaussian(rho=Fraction(1, 18)), Curve(mu=1 / 3)),

@@ -37,10 +37,12 @@ EPSILON, DELTA = 1, 1e-9
 SCHEMA = sf.Schema(
     "people",
     (
-        sf.Column("code", "integer", domain=sf.Values(tuple(range(CANARIES + 1))), nullable=False),
-        sf.Column("paid", "integer", domain=sf.Bounds(0, 99_999), nullable=False),
-        sf.Column("sex", "text", domain=sf.Values(("F", "M")), nullable=False),
-        sf.Column("smoker", "boolean", nullable=False),
+        sf.Column(
+            "code", sf.Kind.INTEGER, domain=sf.Values(tuple(range(CANARIES + 1))), nullable=False
+        ),
+        sf.Column("paid", sf.Kind.INTEGER, domain=sf.Bounds(0, 99_999), nullable=False),
+        sf.Column("sex", sf.Kind.TEXT, domain=sf.Values(("F", "M")), nullable=False),
+        sf.Column("smoker", sf.Kind.BOOLEAN, nullable=False),
     ),
 )
 
@@ -87,10 +89,10 @@ def right_guesses(
     """How many guesses about canaries are right after one synthesis."""
     coins = np.random.default_rng(2).integers(0, 2, CANARIES).astype(bool)
     table = people(coins)
-    options = {"workload": [["code", "paid"], ["sex", "smoker"]]} if method == "workload" else {}
+    sets = [["code", "paid"], ["sex", "smoker"]] if method == "workload" else None
     with closing(sf.read(table, schema=SCHEMA)) as opened:
         private = sf.protect(opened, unit=sf.Rows(), epsilon=epsilon, delta=DELTA, max_epsilon=50)
-        made = private.synthesize(epsilon=epsilon, delta=DELTA, method=method, **options)
+        made = private.synthesize(epsilon=epsilon, delta=DELTA, method=method, workload=sets)
     rows = made.table if leak is None else leak(made.table, table)
     order = np.argsort(-scores(made, rows), kind="stable")
     inside, outside = order[: guesses[0]], order[CANARIES - guesses[1] :]

@@ -16,6 +16,7 @@ from tests.registry.tables import Relation
 
 from sfumato.errors import EngineError
 from sfumato.methods.publish.histogram import Histogram
+from sfumato.methods.synth.encode.atoms import AtomSearch
 from sfumato.privacy.accounting.events import Composed, Event
 from sfumato.privacy.mechanisms.laplace import Geometric
 from sfumato.privacy.mechanisms.threshold_keys import ThresholdKeys
@@ -163,3 +164,20 @@ def test_a_registered_method_that_charges_too_little_is_found(
     half = Geometric(epsilon=Fraction(2)).event
     monkeypatch.setattr(Histogram, "event", property(lambda _: Composed((half,))))
     assert "loss: 4 times what was charged" in run_pair(cell, pairs(cell)[0]).findings
+
+
+def test_atoms_with_the_noise_of_one_column_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is a point of each of two columns, which one vector holds."""
+    method = next(one for one in METHODS if one.title == "synthesize independent atoms")
+    atoms = Cell(method, "row", Relation.ADD_REMOVE, "pure")
+    assert run_pair(atoms, pairs(atoms)[0]).findings == ()
+    noise = AtomSearch._noise
+
+    def of_one_column(search: AtomSearch, places: int, share: Fraction) -> Any:
+        del places
+        return noise(search, 1, share)
+
+    monkeypatch.setattr(AtomSearch, "_noise", of_one_column)
+    found = run_pair(atoms, pairs(atoms)[0]).findings
+    assert "HeavyPoints" in found[0]
+    assert found[0].endswith("L1 change 2, claimed 1")

@@ -77,7 +77,7 @@ def test_the_check_figures_of_adult(epsilon: str, stddev: float, threshold: int)
 
 def test_sensitivity_is_that_of_rows_and_columns() -> None:
     one = search(999).points.noise
-    assert one == Gaussian(rho=LOUD.rho / 20, l2_sensitivity_squared=Fraction(1))  # type: ignore[operator]
+    assert one == Gaussian(rho=Fraction(1, 200), l2_sensitivity_squared=Fraction(1))
     many = search(999, 999, 999, unit=Entity("who", 4)).points.noise
     assert isinstance(many, Gaussian)
     assert many.l2_sensitivity_squared == 3 * 4**2
