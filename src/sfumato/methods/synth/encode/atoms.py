@@ -6,7 +6,7 @@ which points hold many rows, and how many rows lie between the ends of intervals
 where bins begin; what a bin holds is measured again. A count that passed a threshold is too high in
 the mean, and is used for nothing else.
 
-Decision `synthesis-columns`.
+Decision `synthetic-rows`.
 """
 
 from __future__ import annotations
