@@ -415,7 +415,7 @@ def _planned_program(private: sf.Private) -> Callable[..., object]:
 
     def planned(*, program: Any, function: Any, **asked: Any) -> object:
         text, name, _ = text_of(program, function)
-        return private.prepare(FAMILIES["run"], text, function=name, **asked)
+        return private.prepare(FAMILIES["run"], program=text, function=name, **asked)
 
     return planned
 

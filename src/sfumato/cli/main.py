@@ -12,10 +12,10 @@ import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.families import command_of as family_command
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
 from sfumato.cli.operation_commands import command_of, group_of
 from sfumato.cli.options import command_line
+from sfumato.cli.private_methods import command_of as method_command
 from sfumato.cli.process import (
     INTERRUPTED,
     as_flag,
@@ -31,9 +31,8 @@ from sfumato.cli.process import (
 )
 from sfumato.errors import EndedEarly, LedgerError, SfumatoError, spell
 from sfumato.filesystem import released, sweep, temporary_folder
-from sfumato.operations.table import NOUNS, SHORTCUTS, operation_of
+from sfumato.operations.table import METHOD_COMMANDS, NOUNS, SHORTCUTS, operation_of
 from sfumato.text import dumps, holds_password, without_passwords
-from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +47,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """Commands of one word by chapter: modules of this package, or shortcuts of operations.
 
-Families of private methods (`vault.families`) and nouns (`operations.table`) name their chapters.
+Private methods and nouns name their chapters in `operations.table`.
 """
 MODULE_OF = {
     **dict.fromkeys(("compare", "evaluate"), "attack"),
@@ -85,16 +84,16 @@ def build(name: str | None = None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_options)
     chapters = {word: chapter for chapter, words in COMMANDS.items() for word in words}
-    families = {family.command: family for family in FAMILIES.values()}
-    names = (*chapters, *NOUNS, *families)
+    names = (*chapters, *NOUNS, *METHOD_COMMANDS)
     for word in [name] if name in names else names:
         if word in NOUNS:
             # The list of all commands shows no sub-commands, which are slow to load.
             group = group_of(word, whole=word == name)
             app.add_typer(group, name=word, rich_help_panel=NOUNS[word].chapter)
             continue
-        if word in families:
-            command, chapter = family_command(families[word]), families[word].chapter
+        if word in METHOD_COMMANDS:
+            command = method_command(word, whole=word == name)
+            chapter = METHOD_COMMANDS[word].chapter
         elif word in SHORTCUTS:
             command, chapter = command_of(operation_of(word)), chapters[word]
         else:
@@ -185,7 +184,7 @@ def _command_name(arguments: list[str]) -> str | None:
 
 
 def _may_charge(arguments: list[str]) -> bool:
-    return _command_name(arguments) in {family.command for family in FAMILIES.values()}
+    return _command_name(arguments) in METHOD_COMMANDS
 
 
 def _options(

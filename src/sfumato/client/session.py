@@ -17,9 +17,11 @@ from sfumato.client.declarations import no_budget
 from sfumato.client.error_reader import unexpected
 from sfumato.client.jobs import waited
 from sfumato.client.response_reader import JSON
-from sfumato.client.wire import answer_of, told_of
+from sfumato.client.wire import answer_of
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.operations.fields import to_json
+from sfumato.operations.private_methods import METHOD_OF
 from sfumato.operations.releases import ANSWER
 from sfumato.vault.jobs.job import check_request
 from sfumato.vault.session import Facts, foreign_plan, plan_digest, prepared_of
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from sfumato.methods.programs.request import ProgramRun
     from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
     from sfumato.vault.release_attacks import ReleaseGate
     from sfumato.vault.session import AskerOf
 
@@ -48,10 +50,10 @@ _MADE = "made-"
 
 @dataclass(frozen=True)
 class _Planned:
-    """Of a plan that was made here: its family, and what was asked, as it is sent."""
+    """A plan that was made here: its family, and the body of the request."""
 
     family: Family
-    told: dict[str, Any]
+    body: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,10 @@ class RemoteSession:
 
     connection: Connection
     catalogue: RemoteCatalogue
-    _told: dict[int, _Planned] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was asked, as it is sent, of each plan that was made here and is still there."""
+    _bodies: dict[int, _Planned] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The request of each plan that was made here and still exists."""
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """What may be known by whoever asks; whether they may is for the server to say."""
@@ -75,11 +79,8 @@ class RemoteSession:
         """Make a method of what was asked, from public facts alone."""
         prepared = prepared_of(family, values, facts)
         facts.admit(prepared.datasets)
-        told = told_of(family, values, facts)
-        if family.of_dataset:
-            told["dataset"] = facts.dataset
-        self._told[id(prepared)] = _Planned(family, told)
-        finalize(prepared, self._told.pop, id(prepared), None).atexit = False
+        self._bodies[id(prepared)] = _Planned(family, _body(family, values, facts))
+        finalize(prepared, self._bodies.pop, id(prepared), None).atexit = False
         return prepared
 
     def run(
@@ -98,7 +99,7 @@ class RemoteSession:
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
-        received = self._asked(family.command, prepared, asker_of, key)
+        received = self._asked(METHOD_OF[family.name].command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received, made=request_id is None), prepared)
@@ -134,7 +135,7 @@ class RemoteSession:
     def _explained(self, prepared: Plan, asker_of: AskerOf) -> dict[str, Any]:
         """What the server says of a plan; free."""
         family = self._planned(prepared).family
-        path = f"explain/{family.command}" if family.of_dataset else "explain"
+        path = f"explain/{METHOD_OF[family.name].command}" if family.of_dataset else "explain"
         return self._asked(path, prepared, asker_of).json()
 
     def check_all(
@@ -162,10 +163,10 @@ class RemoteSession:
         return min(one for one in usual.values() if one is not None)
 
     def _planned(self, prepared: Plan) -> _Planned:
-        found = self._told.get(id(prepared))
-        if found is None:
+        planned = self._bodies.get(id(prepared))
+        if planned is None:
             raise foreign_plan()
-        return found
+        return planned
 
     def _asked(
         self, path: str, prepared: Plan, asker_of: AskerOf, key: str | None = None
@@ -173,13 +174,28 @@ class RemoteSession:
         """Send what was asked, what for, and the plan that is expected of it."""
         purpose = asker_of(prepared.datasets).purpose
         why = {} if purpose is None else {"purpose": purpose}
-        body = {**self._planned(prepared).told, **why, "plan": plan_digest(prepared)}
+        body = {**self._planned(prepared).body, **why, "plan": plan_digest(prepared)}
         try:
             return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
         except ParameterError as error:
             if error.code == "plan_changed":
                 self.catalogue.forget()
             raise
+
+
+def _body(family: Family, values: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+    """The body of a request: without files of this machine, exact where it costs."""
+    amounts = {name: values[name] for name in family.cost if name in values}
+    others = {name: value for name, value in values.items() if name not in amounts}
+    sent = {**family.home().without_files(facts, **others), **amounts}
+    if family.of_dataset:
+        sent["dataset"] = facts.dataset
+    given = {name: value for name, value in sent.items() if not _is_nothing(value)}
+    return to_json(METHOD_OF[family.name].read(given, text=True))
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, str | tuple | list) and not value)
 
 
 def _rows_elsewhere(why: str) -> PolicyError:

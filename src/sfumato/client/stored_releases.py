@@ -20,13 +20,13 @@ from sfumato.client.wire import answer_of
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.filesystem import Scratch, temporary_folder
+from sfumato.operations.fields import read, to_json
 from sfumato.operations.jobs import CancelJob, JobRecord, ListJobs, ShowJob
+from sfumato.operations.private_methods import METHOD_OF, Anonymize
 from sfumato.operations.releases import ANSWER, ListReleases, OpenRelease, ShowRelease
 from sfumato.release.release import Release
 from sfumato.report.display import Card, CardTable, Shown
-from sfumato.server.request_schemas import DATASET, PLAN, family_told
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.family import PURPOSE
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import (
     COMPARE,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sfumato.client.connection import Connection
+    from sfumato.operations.fields import Request
     from sfumato.operations.jobs import JobList
     from sfumato.operations.operation import Call
     from sfumato.operations.releases import ReleaseList, ReleaseRecord, StoredRelease
@@ -90,14 +91,10 @@ class RemoteJobs(Shown):
         name, why = arguments.text(dataset, "dataset"), arguments.maybe_text(purpose, "purpose")
         key = _key(request_id)
         plain = asked_plainly(arguments.text(family, "family"), asked)
-        told = {
-            DATASET.name: name,
-            PURPOSE.name: why,
-            PLAN.name: arguments.maybe_text(plan, "plan"),
-        }
+        values = {**plain, "dataset": name, "purpose": why}
         if family == ANONYMIZE:
             with owners_only():
-                return self._submitted(ANONYMIZE, plain | told, key)
+                return self._submitted(ANONYMIZE, read(Anonymize, _given(values)), key)
         if family == COMPARE:
             raise ParameterError(
                 "choice_unknown",
@@ -107,11 +104,12 @@ class RemoteJobs(Shown):
         known = family_named(family)
         # What cannot be planned is refused here, in the words that it has everywhere.
         self._kept.private(name, purpose=why).prepare(known, **plain)
-        return self._submitted(known.command, family_told(plain) | told, key)
+        method = METHOD_OF[family]
+        values["plan"] = arguments.maybe_text(plan, "plan")
+        return self._submitted(method.command, method.read(_given(values), text=True), key)
 
-    def _submitted(self, path: str, told: Mapping[str, Any], key: str) -> Job:
-        sent = {name: one for name, one in told.items() if one is not None}
-        return job_of(self._kept.connection.send("POST", path, sent, key=key).json())
+    def _submitted(self, path: str, request: Request, key: str) -> Job:
+        return job_of(self._kept.connection.send("POST", path, to_json(request), key=key).json())
 
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
         """A job as it is now; one of somebody else is not there."""
@@ -277,6 +275,10 @@ def job_of(told: Mapping[str, Any]) -> Job:
     """A job as a server told it."""
     with reading("a job"):
         return JobRecord.from_json(told).described
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _key(request_id: str | None) -> str:

@@ -27,10 +27,9 @@ from sfumato.server.idempotency_key import request_id_of
 from sfumato.server.owner_link import PATH
 from sfumato.server.peers import peer_of
 from sfumato.server.problem_json import RequestError
-from sfumato.server.query_string import read_query
+from sfumato.server.query_string import check_no_query, read_query
 from sfumato.server.rate_limit import Paces, ReportPaces, Workers
 from sfumato.server.request_body import check_no_body, is_unread, read_json
-from sfumato.server.request_schemas import checked
 from sfumato.server.route_table import ROUTES
 from sfumato.server.routing import Call
 from sfumato.server.security_headers import secured
@@ -134,18 +133,23 @@ class _Gate:
         return await self.workers.work(lambda: way(request))
 
     async def _call(self, route: Route, request: Request, caller: Caller) -> Call:
-        """The request as its door takes it: only what its form knows."""
+        """The request as its handler takes it."""
+        raw_query = request.scope["query_string"]
+        values: dict[str, Any] = {}
         if route.has_body:
-            read_query((), request.scope["query_string"])
-            told: Any = await read_json(request, seconds=self.limits.body_seconds)
+            check_no_query(raw_query)
+            values = await read_json(request, seconds=self.limits.body_seconds)
         else:
             check_no_body(request)
-            told = read_query(route.takes, request.scope["query_string"])
+            if route.request is None:
+                check_no_query(raw_query)
+            else:
+                values = read_query(raw_query)
         return Call(
             self.vault,
             caller,
             request.path_params,
-            told if route.request is not None else checked(route.takes, told),
+            values,
             _request_id(request) if route.keyed else None,
             request.headers.get("accept", "*/*"),
             self.setting.data,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from sfumato.attack.comparison.result import Comparison
     from sfumato.methods.method import Plan
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.private import Private
     from sfumato.vault.releases import KeptRelease

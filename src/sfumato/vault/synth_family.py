@@ -159,7 +159,7 @@ def _of_table(
     )
 
 
-def spelled(
+def without_files(
     _facts: Facts,
     /,
     *,

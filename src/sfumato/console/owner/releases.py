@@ -12,10 +12,11 @@ from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_
 from sfumato.console.public_pages import download_file
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError
+from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
+from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.server.problem_json import not_found
 from sfumato.vault.comparison import PAGE, PART, compared
 from sfumato.vault.config import PrivateSet
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import COMPARE
 from sfumato.vault.releases import PUBLIC
@@ -215,11 +216,6 @@ def _new_release_forms(
     if not isinstance(dataset, PrivateSet):
         raise not_found()
     schema = visit.vault.private(name, principal=visit.principal).schema
-    choices = {
-        field.name: field.choices
-        for family in ("publish", "synthesize")
-        for field in FAMILIES[family].fields
-    }
     balances = {account["account"]: account["balance"] for account in visit.vault.accounts()}
     facts = {
         "name": name,
@@ -229,8 +225,8 @@ def _new_release_forms(
         "sensitive": [column.name for column in schema.by_role(Role.SENSITIVE)],
         "quasi": [column.name for column in schema.by_role(Role.QUASI)],
         "algorithms": get_args(Algorithm),
-        "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
-        "methods": choices["method"],
+        "kinds": [kind for kind in PUBLICATIONS if kind != "above"],
+        "methods": METHOD_WORDS,
         "request": token_hex(8),
         "values": FormValues(values or {}),
         "errors": FormValues(errors or {}),

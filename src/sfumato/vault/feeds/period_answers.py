@@ -355,7 +355,7 @@ class Answering:
         facts, session = self._facts(feed), self._vault.session
         if feed.family != CONTINUAL:
             asked = FAMILIES[feed.family]
-            return session.prepare(asked, asked.values(**feed.asked), facts)
+            return session.prepare(asked, feed.asked, facts)
         if not feed.asked.keys() & {"epsilon", "rho"}:
             raise ParameterError(
                 "parameter_missing",
@@ -528,7 +528,7 @@ class Answering:
 
     def _of_question(self, feed: Feed, facts: Facts) -> tuple[str, ...]:
         asked = FAMILIES[feed.family]
-        return self._vault.session.prepare(asked, asked.values(**feed.asked), facts).datasets
+        return self._vault.session.prepare(asked, feed.asked, facts).datasets
 
     @staticmethod
     def _no_dates(facts: Facts, names: Sequence[str], column: str) -> ParameterError:
