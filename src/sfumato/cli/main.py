@@ -63,6 +63,7 @@ Examples:
     sfumato inspect example/town.csv
     sfumato help inspect
 """
+_COMPLETES = "_SFUMATO_COMPLETE"
 _AFTER_CHARGE = (
     " If it was charged already, the charge stays, as 'sfumato ledger show' tells. A finished "
     "answer is stored: ask the same question again to get it, at no cost."
@@ -130,13 +131,15 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     as_json = "--json" in arguments
     released.clear()
-    command_line[:] = arguments
+    # A shell that completes a line gives it in the environment.
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    command_line[:] = arguments or (typed.split()[1:] if _COMPLETES in os.environ else [])
     after_charge = _AFTER_CHARGE if _may_charge(arguments) else ""
     try:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())
-        application = build(_command_name(arguments))
+        application = build(_command_name(command_line))
         result = application(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer catches KeyboardInterrupt and returns this code
             raise KeyboardInterrupt

@@ -248,9 +248,7 @@ def _answer(method: Method, values: dict[str, Any]) -> None:
         _show(answer, written, [holder_file(out), owner_report] if answer.holder else [])
 
 
-def _read_request(
-    method: Method, values: dict[str, Any], options: dict[str, str]
-) -> MethodRequest:
+def _read_request(method: Method, values: dict[str, Any], options: dict[str, str]) -> MethodRequest:
     """The request that was typed; a program is read from its file."""
     typed = {
         "dataset" if name == "name" else name: value

@@ -272,9 +272,7 @@ class Watch(PricedRequest, kw_only=True):
     workload: Annotated[
         Ranges, arg("A table of the ranges, with columns A_low and A_high for column A.")
     ]
-    threshold: Annotated[
-        Fraction, arg("A range is a hit if it has more rows than this.", metavar="T")
-    ]
+    threshold: Annotated[int, arg("A range is a hit if it has more rows than this.", metavar="T")]
     at_most: Annotated[int, arg("Stop after this many hits; by default 1.", metavar="C")] = (
         NOT_GIVEN
     )
@@ -493,7 +491,7 @@ class Anonymize(Request, kw_only=True):
         Name, arg("Whether suppressed rows are dropped (drop) or blank (star).")
     ] = NOT_GIVEN
     refine: Annotated[bool, arg("Whether to search suppressed rows again.")] = NOT_GIVEN
-    weights: Annotated[Shares, arg("The weight of each column in the loss.")] = NOT_GIVEN
+    weights: Annotated[dict[str, float], arg("The weight of each column in the loss.")] = NOT_GIVEN
     limit_seconds: Annotated[
         Fraction, arg("Stop after so many seconds and use the best result so far.")
     ] = NOT_GIVEN

