@@ -116,7 +116,7 @@ OUT_OF_REACH = {
     ),
     "program_unknown": "sfumato program is tested by itself: tests/end/test_people_commands.py",
     "comparison_impossible": "no vault here has a release: tests/unit/vault/test_releases.py",
-    "problem_too_large": "commands are the owner's: tests/unit/vault/test_run_family.py",
+    "problem_too_large": "commands are the owner's: tests/unit/vault/test_program_runs.py",
     "token_refused": "commands need no token: tests/unit/vault/test_tokens.py",
     "record_invalid": "commands write plain records: tests/contract/privacy/ledger/test_records.py",
     **dict.fromkeys(

@@ -17,9 +17,9 @@ from sfumato.operations.tokens import Tokens
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.publish_family import Published
+from sfumato.vault.publications import Published
 from sfumato.vault.releases import Releases
-from sfumato.vault.synth_result import Synthesized
+from sfumato.vault.syntheses import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -51,16 +51,16 @@ class Family:
 FAMILIES = {
     family.name: family
     for family in (
-        Family(name="query", module="sfumato.vault.query_family", shape="query", of_dataset=False),
-        Family(name="publish", module="sfumato.vault.publish_family", shape="publish"),
+        Family(name="query", module="sfumato.vault.queries", shape="query", of_dataset=False),
+        Family(name="publish", module="sfumato.vault.publications", shape="publish"),
         Family(
             name="above",
-            module="sfumato.vault.publish_family",
+            module="sfumato.vault.publications",
             shape="publish",
             fixed={"kind": "above"},
         ),
-        Family(name="synthesize", module="sfumato.vault.synth_family", shape="synthesize"),
-        Family(name="learn", module="sfumato.vault.learn_family", shape="publish"),
-        Family(name="run", module="sfumato.vault.run_family", shape="code", cost=("epsilon",)),
+        Family(name="synthesize", module="sfumato.vault.syntheses", shape="synthesize"),
+        Family(name="learn", module="sfumato.vault.models", shape="publish"),
+        Family(name="run", module="sfumato.vault.program_runs", shape="code", cost=("epsilon",)),
     )
 }

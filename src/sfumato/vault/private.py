@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
     from sfumato.vault.families import Family
-    from sfumato.vault.learn_family import LearnedModel
-    from sfumato.vault.options import (
+    from sfumato.vault.method_options import (
         KindName,
         KindOptions,
         LearningOptions,
@@ -47,13 +46,14 @@ if TYPE_CHECKING:
         QueryCost,
         SynthesisOptions,
     )
-    from sfumato.vault.publish_family import Published
-    from sfumato.vault.query_family import Asked
+    from sfumato.vault.models import LearnedModel
+    from sfumato.vault.program_runs import ProgramAnswer
+    from sfumato.vault.publications import Published
+    from sfumato.vault.queries import Asked
     from sfumato.vault.release_attacks import ReleaseGate
-    from sfumato.vault.run_family import ProgramAnswer
     from sfumato.vault.session import AskerOf, Asking
     from sfumato.vault.streams import Stream
-    from sfumato.vault.synth_result import Synthesized
+    from sfumato.vault.syntheses import Synthesized
 
 
 class Questions(Shown):

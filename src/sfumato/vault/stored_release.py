@@ -24,7 +24,7 @@ from sfumato.methods.publish.box_maps import smallest, to_geojson
 from sfumato.release.output import output_files
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
-from sfumato.vault.publish_family import Published
+from sfumato.vault.publications import Published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

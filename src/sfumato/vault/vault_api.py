@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from sfumato.operations.tokens import Tokens
     from sfumato.release.open_table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.options import (
+    from sfumato.vault.method_options import (
         KindName,
         PublishOptions,
         QueryCost,
         QueryOptions,
         SynthesisOptions,
     )
-    from sfumato.vault.publish_family import Published
-    from sfumato.vault.query_family import Asked
+    from sfumato.vault.publications import Published
+    from sfumato.vault.queries import Asked
     from sfumato.vault.session import AskerOf, Asking
-    from sfumato.vault.synth_result import Synthesized
+    from sfumato.vault.syntheses import Synthesized
 
 
 class AnyVault(Shown, ABC):

@@ -12,7 +12,7 @@ from tests.unit.methods.programs.chambers import OpenChamber
 
 import sfumato as sf
 from sfumato.methods.programs import request
-from sfumato.vault.run_family import ProgramAnswer
+from sfumato.vault.program_runs import ProgramAnswer
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
