@@ -1,7 +1,7 @@
-"""A session with a server: methods are prepared here from what it declares, and answered there.
+"""A session with a server: requests are planned here from its declarations, and answered there.
 
-Preparing needs public facts alone, so that a plan made here is the plan made there: its digest goes
-with what is asked. Decision `client`.
+Planning needs public facts alone, so a plan made here is the plan made there: its digest is sent
+with the request. Decision `client`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _MADE = "made-"
-"""How the names of requests begin that nobody gave a name to."""
+"""The beginning of request ids that the client makes itself."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Planned:
 
 @dataclass(frozen=True)
 class RemoteSession:
-    """Knows what a server declares, and asks it."""
+    """The declarations of a server, and the connection to it."""
 
     connection: Connection
     catalogue: RemoteCatalogue
@@ -68,15 +68,15 @@ class RemoteSession:
     """The request of each plan that was made here and still exists."""
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
-        """What may be known by whoever asks; whether they may is for the server to say."""
-        known = self.catalogue
-        named = (dataset,) if dataset in known else known
-        told = (known.declared(name).maximum for name in named)
-        maximum = next((one for one in told if one is not None), EPSILON_MAXIMUM)
-        return Facts(known, dataset, maximum, self._usual, known.check, asker_of)
+        """The public facts for planning; the server checks permissions."""
+        catalogue = self.catalogue
+        named = (dataset,) if dataset in catalogue else catalogue
+        limits = (catalogue.declared(name).maximum for name in named)
+        maximum = next((limit for limit in limits if limit is not None), EPSILON_MAXIMUM)
+        return Facts(catalogue, dataset, maximum, self._usual, catalogue.check, asker_of)
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
-        """Make a method of what was asked, from public facts alone."""
+        """Plan a request from public facts alone."""
         prepared = prepared_of(family, values, facts)
         facts.admit(prepared.datasets)
         self._bodies[id(prepared)] = _Planned(family, _body(family, values, facts))
@@ -92,58 +92,60 @@ class RemoteSession:
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Have what was prepared here charged and answered there."""
+        """Have the server charge and answer a plan."""
         arguments.maybe_text(request_id, "request_id")
         if request_id is not None:
             check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
-        received = self._asked(METHOD_OF[family.name].command, prepared, asker_of, key)
+        received = self._send(METHOD_OF[family.name].command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received, made=request_id is None), prepared)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What one more question may cost whoever asks, for programs and for people."""
+        """The largest cost of one more query, as amounts and in words."""
         asker_of(datasets)
         [name] = datasets
         return self.catalogue.left(name)
 
     def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
-        told = self._explained(prepared, asker_of)
+        """The budget left after this charge, as amounts and in words."""
+        forecast = self._explained(prepared, asker_of)
         try:
-            return told["remaining_after"], told["balance_after"]
+            return forecast["remaining_after"], forecast["balance_after"]
         except KeyError:
             raise unexpected("a forecast that cannot be read") from None
 
     def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
-        """Have the server say whether it means the same, and tells it to whoever asks."""
+        """Have the server check that it makes the same plan and permits it."""
         self._explained(prepared, asker_of)
 
     def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
-        """Have the server try a program on made-up rows, in its sandbox; free."""
-        told = self._explained(prepared, asker_of)
+        """Have the server run a program on synthetic rows, in its sandbox; free."""
+        forecast = self._explained(prepared, asker_of)
         try:
             return replace(
-                prepared.forecast(()), seconds=float(told["seconds"]), notes=tuple(told["notes"])
+                prepared.forecast(()),
+                seconds=float(forecast["seconds"]),
+                notes=tuple(forecast["notes"]),
             )
         except (KeyError, TypeError, ValueError):
             raise unexpected("a forecast that cannot be read") from None
 
     def _explained(self, prepared: Plan, asker_of: AskerOf) -> dict[str, Any]:
-        """What the server says of a plan; free."""
+        """The forecast of the server for a plan; free."""
         family = self._planned(prepared).family
         path = f"explain/{METHOD_OF[family.name].command}" if family.of_dataset else "explain"
-        return self._asked(path, prepared, asker_of).json()
+        return self._send(path, prepared, asker_of).json()
 
     def check_all(
         self,
         methods: Sequence[Plan],  # noqa: ARG002
         asker_of: AskerOf,  # noqa: ARG002
     ) -> list[Charged]:
-        """Refused: what several candidates cost is for who compares them, by the rows."""
+        """Refused: candidates are compared by the rows, which stay in the vault."""
         raise _rows_elsewhere("Candidates are compared by the original rows")
 
     def owners_rows(
@@ -155,12 +157,14 @@ class RemoteSession:
         raise _rows_elsewhere("This looks at the original rows")
 
     def _usual(self, datasets: tuple[str, ...]) -> Fraction:
-        """What questions about these data sets cost when nobody says how much."""
-        usual = {name: self.catalogue.declared(name).usual for name in datasets}
-        for name, one in usual.items():
-            if one is None:
+        """The cost of a query about these data sets when none is given."""
+        costs = []
+        for name in datasets:
+            cost = self.catalogue.declared(name).usual
+            if cost is None:
                 raise no_budget(name)
-        return min(one for one in usual.values() if one is not None)
+            costs.append(cost)
+        return min(costs)
 
     def _planned(self, prepared: Plan) -> _Planned:
         planned = self._bodies.get(id(prepared))
@@ -168,10 +172,10 @@ class RemoteSession:
             raise foreign_plan()
         return planned
 
-    def _asked(
+    def _send(
         self, path: str, prepared: Plan, asker_of: AskerOf, key: str | None = None
     ) -> Received:
-        """Send what was asked, what for, and the plan that is expected of it."""
+        """Send a request with its purpose and the digest of the expected plan."""
         purpose = asker_of(prepared.datasets).purpose
         why = {} if purpose is None else {"purpose": purpose}
         body = {**self._planned(prepared).body, **why, "plan": plan_digest(prepared)}

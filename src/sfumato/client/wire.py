@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 def answer_of(received: Received, *, made: bool = False) -> Answer:
-    """The answer that a server sent whole: a line of what was paid, and what the ledger keeps.
+    """Read a whole answer: a line about its payment, and the release as the ledger stores it.
 
-    Where the name of the request was `made` for this call alone, what was paid for under it was
-    paid by this call, though it may have been by an attempt whose answer got lost.
+    Where the request id was `made` for this call alone, this call paid, perhaps by an attempt
+    whose answer got lost.
     """
     line, _, stored = received.body.partition(b"\n")
     try:
         if received.media != ANSWER:
             raise ValueError(received.media)
-        paid = json.loads(line)
+        payment = json.loads(line)
         release = from_bytes(stored)
-        given = {one.name: getattr(release, one.name) for one in fields(Release)}
-        told = {name: paid[name] for name in _PAID}
-        told["charged"] = bool(told["charged"] or (made and paid["paid"]))
-        return Answer(**given, **told)
+        parts = {part.name: getattr(release, part.name) for part in fields(Release)}
+        cost = {name: payment[name] for name in _PAYMENT}
+        cost["charged"] = bool(cost["charged"] or (made and payment["paid"]))
+        return Answer(**parts, **cost)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unexpected("an answer that cannot be read") from error
 
 
-_PAID = ("cost", "charged", "remaining", "balance")
+_PAYMENT = ("cost", "charged", "remaining", "balance")

@@ -22,12 +22,13 @@ from sfumato.errors import ParameterError
 from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
 from sfumato.methods.publish.box_maps import smallest, to_geojson
 from sfumato.release.output import output_files
-from sfumato.report.display import Card, Shown
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
+from sfumato.vault.principals import OWNER
 from sfumato.vault.publications import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sfumato.release.release import Release
@@ -103,6 +104,30 @@ MEDIA = {
     "zip": "application/zip",
 }
 """The kinds of files by their endings."""
+
+
+class AnyReleases(Shown, ABC):
+    """The releases that jobs of a vault have produced, local or behind a server."""
+
+    @abstractmethod
+    def list(self, *, principal: str | None = None) -> Sequence[AnyRelease]:
+        """List the newest releases that a principal may download, the last first."""
+
+    @abstractmethod
+    def open_to(
+        self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
+    ) -> AnyRelease:
+        """Open a release to principals by name, or to "public", which is all who may download.
+
+        `to` names everybody to whom it is open from now on; `operator` is who decided it.
+        """
+
+    def _card(self) -> Card:
+        rows = [
+            (release.id, release.family, release.dataset, release.made) for release in self.list()
+        ]
+        table = CardTable(("Release", "What", "Data set", "Made"), rows[:10], len(rows[10:]))
+        return Card(f"{len(rows)} kept", {}, table if rows else None)
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,24 @@ runs depends on a row: its stages are those of the protocol.
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.privacy.ledger.rules import check_name
-from sfumato.report.display import Card, Shown
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE, check_wish_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from sfumato.vault.families import Family
 
@@ -139,6 +141,42 @@ class Job(Shown):
             "Ended": _told(self.ended) or "",
         }
         return Card(f"{self.id}, {self.family} of {self.dataset}, {self.state}{why}", facts)
+
+
+class AnyJobs(Shown, ABC):
+    """The jobs of a vault, local or behind a server."""
+
+    _pause_seconds: ClassVar[float]
+    """How long `wait` sleeps before it looks again."""
+
+    @abstractmethod
+    def get(self, job: str | Job, *, principal: str | None = None) -> Job:
+        """Get a job as it is now; one of somebody else is unknown."""
+
+    @abstractmethod
+    def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
+        """List the newest jobs of a principal, all for the owner, the last first."""
+
+    def wait(
+        self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
+    ) -> Job:
+        """Wait until a job has ended, at most so many seconds, and return it as it is then."""
+        end = None
+        if seconds is not None:
+            end = time.monotonic() + arguments.seconds(seconds, "seconds")
+        while True:
+            current = self.get(job, principal=principal)
+            if current.is_over or (end is not None and time.monotonic() >= end):
+                return current
+            time.sleep(self._pause_seconds)
+
+    def _card(self) -> Card:
+        listed = self.list()
+        rows = [(job.id, job.family, job.dataset, job.principal, str(job.state)) for job in listed]
+        titles = ("Job", "What", "Data set", "Asked by", "State")
+        table = CardTable(titles, rows[:10], len(rows[10:]))
+        waiting = sum(not job.is_over for job in listed)
+        return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
 
 
 def _told(moment: datetime | None) -> str | None:
