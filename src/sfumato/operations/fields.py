@@ -435,8 +435,8 @@ def is_short_integer(number: Decimal) -> bool:
 
 def _read_own(name: str, kind: type, value: object) -> Any:
     """Read a value of a type of our own; called by msgspec."""
-    found = FIELD_TYPES[kind].read(value, name)
-    return found if isinstance(found, kind) else kind(found)
+    result = FIELD_TYPES[kind].read(value, name)
+    return result if isinstance(result, kind) else kind(result)
 
 
 _MOST_DIGITS = 20
@@ -535,12 +535,12 @@ def _to_send(value: Any) -> Any:
 @cache
 def schemas(request: type[Request]) -> Mapping[str, Mapping[str, Any]]:
     """The JSON schema of each field by name, without references."""
-    found = {}
+    schemas_by_name = {}
     for info in msgspec.structs.fields(request):
         schema = schema_of(info.type)
         words = {"enum": list(_words(info))} if plain_type(info.type) is Word else {}
-        found[info.encode_name] = {**schema, **words}
-    return found
+        schemas_by_name[info.encode_name] = {**schema, **words}
+    return schemas_by_name
 
 
 def body_schema(request: type[Request], without: Collection[str] = ()) -> dict[str, Any]:

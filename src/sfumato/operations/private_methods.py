@@ -519,7 +519,7 @@ _APART = ("dataset", "purpose", "plan")
 
 def _option_type(kind: Any) -> tuple[Any, dict[str, str]]:
     """The type of a field for an option of a kind, and the words that it may be."""
-    types = [one for one in get_args(kind) or (kind,) if one is not NoneType]
+    types = [part for part in get_args(kind) or (kind,) if part is not NoneType]
     if get_origin(kind) is Literal:
         return Word, dict.fromkeys(get_args(kind), "")
     if types == [int] or types == [str]:
@@ -901,15 +901,15 @@ def _operations() -> tuple[Operation, ...]:
             "refusals": (402, 403, 409),
         }
         if is_query:
-            one = Operation(
+            operation = Operation(
                 run=partial(answer, method), description=method.help, forms=(ANSWER,), **charged
             )
         else:
             about = f"{method.help} It is a job: look at it under jobs, find it under releases."
-            one = Operation(
+            operation = Operation(
                 run=partial(submit, family.name), description=about, status=202, **charged
             )
-        answers.append(one)
+        answers.append(operation)
     anonymize = Operation(
         name="anonymize",
         request=Anonymize,
