@@ -311,8 +311,8 @@ def _show(answer: Answer, written: list[Path], confidential: list[Path | None]) 
     else:
         shown = show_answer(answer)
         console.print(answer_table(shown))
-        for note in shown.notes:
-            console.print(printable(note))
+        for remark in shown.notes:
+            console.print(printable(remark))
     inside = () if written else answer.table.column_names
     for name, value in (answer.error or {}).items():
         if name not in inside:

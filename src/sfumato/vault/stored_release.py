@@ -24,7 +24,6 @@ from sfumato.methods.publish.box_maps import smallest, to_geojson
 from sfumato.release.output import output_files
 from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
-from sfumato.vault.principals import OWNER
 from sfumato.vault.publications import Published
 
 if TYPE_CHECKING:
@@ -112,15 +111,6 @@ class AnyReleases(Shown, ABC):
     @abstractmethod
     def list(self, *, principal: str | None = None) -> Sequence[AnyRelease]:
         """List the newest releases that a principal may download, the last first."""
-
-    @abstractmethod
-    def open_to(
-        self, release: str, to: Sequence[str] | str, *, operator: str = OWNER
-    ) -> AnyRelease:
-        """Open a release to principals by name, or to "public", which is all who may download.
-
-        `to` names everybody to whom it is open from now on; `operator` is who decided it.
-        """
 
     def _card(self) -> Card:
         rows = [

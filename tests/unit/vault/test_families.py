@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.operations import private_methods
 from sfumato.operations.fields import NOT_GIVEN, Name, arg
+from sfumato.operations.operation import OPERATIONS
 from sfumato.operations.private_methods import METHODS, Method, PricedRequest
 from sfumato.operations.table import METHOD_COMMANDS, Noun
 from sfumato.server.operation_routes import operation_routes
@@ -106,7 +107,7 @@ def vault(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sf.Vault]:
     monkeypatch.setitem(METHOD_COMMANDS, "tally", Noun("", HELP, "Vaults: budgeted answers"))
     for operation in private_methods._operations():
         if operation.name == "tally":
-            monkeypatch.setitem(private_methods.OPERATIONS, Tally, operation)
+            monkeypatch.setitem(OPERATIONS, Tally, operation)
     create(Path("clinic"))
     Registration(
         name="visits", source="visits.csv", schema=Path("visits.toml"), epsilon="8"
