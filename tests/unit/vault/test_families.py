@@ -11,9 +11,9 @@ import pytest
 import sfumato as sf
 from sfumato.cli.main import run
 from sfumato.operations import private_methods
-from sfumato.operations.fields import NOT_GIVEN, Name, arg
+from sfumato.operations.fields import NOT_GIVEN, Name, Request, arg
 from sfumato.operations.operation import OPERATIONS
-from sfumato.operations.private_methods import METHODS, Method, PricedRequest
+from sfumato.operations.private_methods import METHOD_OF, METHODS, Method, PricedRequest
 from sfumato.operations.table import METHOD_COMMANDS, Noun
 from sfumato.server.operation_routes import operation_routes
 from sfumato.server.routing import Call, Route
@@ -104,10 +104,12 @@ def vault(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sf.Vault]:
     monkeypatch.syspath_prepend(files)
     monkeypatch.setitem(FAMILIES, "tally", FAMILY)
     monkeypatch.setitem(METHODS, "tally", METHOD)
+    monkeypatch.setitem(METHOD_OF, "tally", METHOD)
     monkeypatch.setitem(METHOD_COMMANDS, "tally", Noun("", HELP, "Vaults: budgeted answers"))
     for operation in private_methods._operations():
         if operation.name == "tally":
-            monkeypatch.setitem(OPERATIONS, Tally, operation)
+            request: type[Request] = Tally
+            monkeypatch.setitem(OPERATIONS, request, operation)
     create(Path("clinic"))
     Registration(
         name="visits", source="visits.csv", schema=Path("visits.toml"), epsilon="8"
