@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +125,34 @@ def amounts(value: object, name: str) -> Mapping[str, Any] | None:
     for key in checked:
         text(key, f"A name in {name}")
     return checked
+
+
+def plain(value: Any, name: str) -> Any:
+    """Read a value that JSON can hold, and return it as JSON holds it.
+
+    Decimals and fractions become texts, days YYYY-MM-DD; arrays of NumPy become lists.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return float(value)
+    if isinstance(value, Decimal | Fraction):
+        return str(value)
+    if isinstance(value, date):
+        return (value.date() if isinstance(value, datetime) else value).isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry, name) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry, name) for entry in value]
+    if hasattr(value, "tolist"):  # of NumPy: finer times than days would become numbers
+        days = value.astype("datetime64[D]") if value.dtype.kind == "M" else value
+        return plain(days.tolist(), name)
+    raise ParameterError(
+        "request_malformed",
+        f"{name} must be plain: numbers, texts, truth values, dates, or lists of them, not "
+        f"{shown(value)}.",
+        parameter=name,
+    )
 
 
 def one_of(value: object, name: str, allowed: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from sfumato.methods.synth.synthesis import Synthesis
 from sfumato.methods.synth.synthesis_model import SynthesisModel, drawn
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault.synth_result import _ask
+from sfumato.vault.syntheses import _ask
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,7 @@ from sfumato.methods.local.rounds import new_round
 from sfumato.methods.local.survey import Survey
 from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
 from sfumato.methods.synth.methods import FORMS
-from sfumato.operations.table import all_operations
-from sfumato.vault.families import FAMILIES
+from sfumato.operations.table import METHOD_COMMANDS, all_operations
 
 if TYPE_CHECKING:
     from sfumato.methods.kinds import Kind
@@ -31,7 +30,7 @@ NAMES = [
     *(name for chapter in COMMANDS.values() for name in chapter),
     # An example raises the budget, which those of the families spend.
     *(each.name for each in all_operations() if "command" in each.doors),
-    *(one.command for one in FAMILIES.values()),
+    *METHOD_COMMANDS,
 ]
 SCHEMA = """
 table = "people"
@@ -182,8 +181,8 @@ def test_help_of_a_kind_has_its_options_alone(
 ) -> None:
     page = told(capsys, *words, "--help")
     for name in kind.option_lines:
-        assert re.search(rf"^  {name} ", page, re.MULTILINE)
-    assert not re.search(rf"^  {other} ", page, re.MULTILINE)
+        assert re.search(rf"^  --{name} ", page, re.MULTILINE)
+    assert not re.search(rf"^  --{other} ", page, re.MULTILINE)
 
 
 def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

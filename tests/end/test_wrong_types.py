@@ -17,9 +17,9 @@ from sfumato.operations.tokens import Tokens
 from sfumato.vault.consent.registry import ConsentRegistry
 from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.jobs import Jobs
-from sfumato.vault.publish_family import Published
+from sfumato.vault.publications import Published
 from sfumato.vault.releases import Releases
-from sfumato.vault.synth_result import Synthesized
+from sfumato.vault.syntheses import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -415,7 +415,7 @@ def _planned_program(private: sf.Private) -> Callable[..., object]:
 
     def planned(*, program: Any, function: Any, **asked: Any) -> object:
         text, name, _ = text_of(program, function)
-        return private.prepare(FAMILIES["run"], text, function=name, **asked)
+        return private.prepare(FAMILIES["run"], program=text, function=name, **asked)
 
     return planned
 

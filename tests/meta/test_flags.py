@@ -17,8 +17,7 @@ from sfumato.anonymize.search import SEARCHES
 from sfumato.cli.main import MODULE_OF, build
 from sfumato.cli.process import as_flag, in_flags
 from sfumato.errors import Option, ParameterError
-from sfumato.operations.table import NOUNS
-from sfumato.vault.families import FAMILIES
+from sfumato.operations.table import METHOD_COMMANDS, NOUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +41,8 @@ RAISED_BY: dict[str, set[str]] = {
     "attack/evaluation": {"evaluate"},
     "anonymize": {"anonymize", "measure", "worlds"},
     "data/inspection": {"inspect"},
-    "methods/publish": {one.command for one in FAMILIES.values()},
-    "methods/query": {one.command for one in FAMILIES.values()},
+    "methods/publish": set(METHOD_COMMANDS),
+    "methods/query": set(METHOD_COMMANDS),
 }
 """The commands that can say the messages of a module or a package; of others all can."""
 
@@ -52,8 +51,7 @@ MAY_SPELL = {
     "attack/evaluation/page.py",
     "release/page.py",
     "release/page_parts.py",
-    "vault/families.py",
-    "vault/family.py",
+    "operations/private_methods.py",
 }
 """Modules below the doors that quote the command: examples, and pages that show what to type."""
 
@@ -63,8 +61,8 @@ def flags() -> dict[str, set[str]]:
     """The flags of every command, those of the program itself under no name."""
     root: Any = typer.main.get_command(build())
     found = {"": _of(root)}
-    # The list of all commands has nouns of operations without their sub-commands.
-    whole = [typer.main.get_command(build(noun)) for noun in NOUNS]
+    # The list of all commands has no sub-commands of nouns and no parameters of methods.
+    whole = [typer.main.get_command(build(word)) for word in (*NOUNS, *METHOD_COMMANDS)]
     waiting: list[tuple[str, Any]] = [("", group) for group in (root, *whole)]
     while waiting:
         first, group = waiting.pop()

@@ -64,7 +64,8 @@ def options_of(kind: str) -> list[str]:
 def told_or_refused(family: str, *positional: object, **asked: Any) -> None:
     """Plan and explain; whatever else than a refusal of the caller comes up, goes on."""
     try:
-        prepared = private().prepare(FAMILIES[family], *positional, **asked)
+        named = dict(zip(["asked" if family == "query" else "kind"], positional, strict=False))
+        prepared = private().prepare(FAMILIES[family], **named, **asked)
     except CallerError as error:
         refusal = error.message
     else:

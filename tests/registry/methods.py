@@ -90,11 +90,12 @@ def _asked(
 ) -> Method:  # fmt: skip
     """A method of a family that is planned and answered like all others."""
     called = FAMILIES[of or family]
-    known = {field.name for field in called.cost}
+    first = {"query": "asked", "run": "program"}.get(called.name, "kind")
+    named = dict(zip([first], positional, strict=False))
 
     def prepare(source: Source, cost: Mapping[str, Any]) -> Any:
-        offered = {name: one for name, one in cost.items() if name in known}
-        return source.private.prepare(called, *positional, **options, **offered)
+        offered = {name: one for name, one in cost.items() if name in called.cost}
+        return source.private.prepare(called, **named, **options, **offered)
 
     def answer(source: Source, prepared: Any) -> Result:
         return prepared.event, dict(source.private.answer(called, prepared).tables)

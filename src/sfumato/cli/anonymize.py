@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sfumato.anonymize.choices import ALGORITHMS, COSTS
-from sfumato.cli.explore import EXPLORE, refuse_beside, write_candidates
+from sfumato.cli.explore import EXPLORE, refuse_other_options, write_candidates
 from sfumato.cli.options import (
     OUTPUT,
     DeclaredSchema,
@@ -24,9 +24,9 @@ from sfumato.cli.process import as_flag, values_named
 from sfumato.cli.release_gate import NoAttacks, PublishFindings, Require, kept_in_words, table_gate
 from sfumato.errors import EndedEarly, ParameterError
 from sfumato.errors import option as parameter
+from sfumato.operations.field import Field
 from sfumato.report.progress import progress
 from sfumato.text import dumps
-from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from sfumato.anonymize.criteria.request import CriteriaRequest
@@ -327,7 +327,7 @@ def _check_explore(output: Output, refused: dict[str, object], *, overwrite: boo
     """Refuse options of a single release, and an output that is no folder."""
     from sfumato.anonymize.alternatives import check_folder
 
-    refuse_beside(refused)
+    refuse_other_options(refused)
     if output.is_table:
         raise ParameterError(
             "option_not_applicable",

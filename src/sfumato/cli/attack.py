@@ -22,9 +22,9 @@ from sfumato.cli.options import (
     write_owners_page,
 )
 from sfumato.cli.process import as_flag, values_named
+from sfumato.operations.field import Field
 from sfumato.report.progress import progress
 from sfumato.text import dumps
-from sfumato.vault.family import Field
 
 if TYPE_CHECKING:
     from sfumato.attack.comparison.result import Comparison

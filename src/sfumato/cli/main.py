@@ -12,10 +12,10 @@ import typer
 from typer.exceptions import TyperException
 
 from sfumato import __version__
-from sfumato.cli.families import command_of as family_command
 from sfumato.cli.help import HelpfulCommand, HelpfulGroup
 from sfumato.cli.operation_commands import command_of, group_of
 from sfumato.cli.options import command_line
+from sfumato.cli.private_methods import command_of as method_command
 from sfumato.cli.process import (
     INTERRUPTED,
     as_flag,
@@ -31,9 +31,8 @@ from sfumato.cli.process import (
 )
 from sfumato.errors import EndedEarly, LedgerError, SfumatoError, spell
 from sfumato.filesystem import released, sweep, temporary_folder
-from sfumato.operations.table import NOUNS, SHORTCUTS, operation_of
+from sfumato.operations.table import METHOD_COMMANDS, NOUNS, SHORTCUTS, operation_of
 from sfumato.text import dumps, holds_password, without_passwords
-from sfumato.vault.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +47,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """Commands of one word by chapter: modules of this package, or shortcuts of operations.
 
-Families of private methods (`vault.families`) and nouns (`operations.table`) name their chapters.
+Private methods and nouns name their chapters in `operations.table`.
 """
 MODULE_OF = {
     **dict.fromkeys(("compare", "evaluate"), "attack"),
@@ -64,6 +63,7 @@ Examples:
     sfumato inspect example/town.csv
     sfumato help inspect
 """
+_COMPLETES = "_SFUMATO_COMPLETE"
 _AFTER_CHARGE = (
     " 'sfumato ledger show' tells whether it was charged. If so, the charge stays. A finished "
     "answer is stored: repeat the command to get it at no cost."
@@ -85,8 +85,7 @@ def build(name: str | None = None) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_options)
     chapter_of = {command: chapter for chapter, listed in COMMANDS.items() for command in listed}
-    families = {family.command: family for family in FAMILIES.values()}
-    names = (*chapter_of, *NOUNS, *families)
+    names = (*chapter_of, *NOUNS, *METHOD_COMMANDS)
     for command_name in [name] if name in names else names:
         if command_name in NOUNS:
             # The list of all commands shows no sub-commands, which are slow to load.
@@ -94,9 +93,9 @@ def build(name: str | None = None) -> typer.Typer:
             panel = NOUNS[command_name].chapter
             app.add_typer(group, name=command_name, rich_help_panel=panel)
             continue
-        if command_name in families:
-            family = families[command_name]
-            command, chapter = family_command(family), family.chapter
+        if command_name in METHOD_COMMANDS:
+            command = method_command(command_name, whole=command_name == name)
+            chapter = METHOD_COMMANDS[command_name].chapter
         elif command_name in SHORTCUTS:
             command = command_of(operation_of(command_name))
             chapter = chapter_of[command_name]
@@ -136,13 +135,15 @@ def run(arguments: list[str]) -> int:
     # Read from the raw arguments: an error of the parser must be JSON too.
     as_json = "--json" in arguments
     released.clear()
-    command_line[:] = arguments
+    # A shell that completes a line gives it in the environment.
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS") or ""
+    command_line[:] = arguments or (typed.split()[1:] if _COMPLETES in os.environ else [])
     after_charge = _AFTER_CHARGE if _may_charge(arguments) else ""
     try:
         open_streams()
         check_arguments(arguments)
         sweep(temporary_folder())  # what killed commands left behind
-        application = build(_command_name(arguments))
+        application = build(_command_name(command_line))
         result = application(arguments, prog_name="sfumato", standalone_mode=False)
         if result == INTERRUPTED:  # Typer catches KeyboardInterrupt and returns this code
             raise KeyboardInterrupt
@@ -188,7 +189,7 @@ def _command_name(arguments: list[str]) -> str | None:
 
 
 def _may_charge(arguments: list[str]) -> bool:
-    return _command_name(arguments) in {family.command for family in FAMILIES.values()}
+    return _command_name(arguments) in METHOD_COMMANDS
 
 
 def _options(

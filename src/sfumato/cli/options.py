@@ -19,7 +19,7 @@ from sfumato.text import without_passwords
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sfumato.vault.family import Field
+    from sfumato.operations.field import Field
 
 
 _COLUMN_METAVARS = {"COLUMN", "COLUMN ...", "A,B"}
@@ -70,7 +70,9 @@ def parameter_of(field: Field) -> Parameter:
     is_optional = field.default is None and not field.required
     plain = Path if field.from_file else field.type
     kind = plain | None if is_optional else plain
-    return declared(field.name, Annotated[kind, info], field.parameter.default)
+    return declared(
+        field.name, Annotated[kind, info], Parameter.empty if field.required else field.default
+    )
 
 
 def topic(name: str, fields: Iterable[Field]) -> list[Field]:

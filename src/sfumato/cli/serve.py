@@ -12,8 +12,8 @@ import typer
 from sfumato.cli.options import Json, VaultFolder, argument, form, option, topic
 from sfumato.errors import ParameterError
 from sfumato.errors import option as option_name
+from sfumato.operations.field import Field
 from sfumato.text import dumps
-from sfumato.vault.family import Field
 
 NETWORK = (
     Field("host", "The address to listen on.", "ADDRESS", default="127.0.0.1"),

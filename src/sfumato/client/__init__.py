@@ -1,1 +1,1 @@
-"""A vault that is elsewhere: the same methods and objects as one at hand, over HTTP."""
+"""The client of a server: `sf.connect` gives the methods and objects of `sf.open`, over HTTP."""

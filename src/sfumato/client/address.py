@@ -1,4 +1,4 @@
-"""Where a server is: an address to which a token may be sent."""
+"""The address of a server, to which a token may be sent."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ class Address:
         port = "" if self.port == _PORTS[scheme] else f":{self.port}"
         return f"{scheme}://{host}{port}{self.prefix}"
 
-    def opened(self, seconds: float, trust: ssl.SSLContext | None) -> HTTPConnection:
-        """A connection to it, whose certificate is verified; nothing is sent yet."""
+    def open_connection(self, seconds: float, trust: ssl.SSLContext | None) -> HTTPConnection:
+        """Make a connection, whose certificate is verified; nothing is sent yet."""
         if not self.encrypted:
             return HTTPConnection(self.host, self.port, timeout=seconds)
         return HTTPSConnection(self.host, self.port, timeout=seconds, context=trust)
 
 
 def read_address(url: object) -> Address:
-    """Read an address; refused where a token that is sent there could be read on its way."""
+    """Read an address; refused where others could read a token on its way there."""
     text = arguments.text(url, "url").strip()
     try:
-        found = urlsplit(text)
-        host, port = found.hostname or "", found.port
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
     except ValueError:
         raise _wrong("it cannot be read") from None
-    if found.scheme not in _PORTS or not _HOST.fullmatch(host):
+    if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
         raise _wrong("it must begin with https:// and name a host")
-    if found.username is not None or found.password is not None:
+    if parts.username is not None or parts.password is not None:
         raise _wrong("it must have no name and password: the token says who asks")
-    if found.query or found.fragment:
+    if parts.query or parts.fragment:
         raise _wrong("it must end with the host, or with the path of the service")
-    if found.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not _is_loopback(host):
         raise ParameterError(
             "address_malformed",
             f"Cannot send a token to {host!r} by http://: whoever is on the way could read it. Use "
             "https://, or a tunnel to 127.0.0.1.",
         )
-    prefix = found.path.rstrip("/").removesuffix("/v1")
+    prefix = parts.path.rstrip("/").removesuffix("/v1")
     return Address(
-        host, _PORTS[found.scheme] if port is None else port, found.scheme == "https", prefix
+        host, _PORTS[parts.scheme] if port is None else port, parts.scheme == "https", prefix
     )
 
 
 def read_token(token: object) -> str:
-    """Read a token; never shown again, in whatever is said of it."""
+    """Read a token; no message quotes it."""
     text = token.strip() if isinstance(token, str) else ""
     if not _TOKEN.fullmatch(text):
         raise ParameterError(
@@ -79,7 +79,7 @@ def read_token(token: object) -> str:
 
 
 def read_trust(certificates: object) -> ssl.SSLContext | None:
-    """Whose signatures are trusted: those in a file, or the system's where none is named."""
+    """Read the trusted certificates: those in a file, or the system's without one."""
     if certificates is None:
         return None
     file = arguments.path(certificates, "certificates")

@@ -1,7 +1,7 @@
-"""What an owner does over HTTP: in the name of the token's holder, and never twice by accident.
+"""Changes by owners over HTTP: in the name of the token's holder, never twice by accident.
 
-What says how things are to be may be sent again, as everything else. What would do something else
-the second time, such as moving a part of a budget, is sent once. Decision `client`.
+A request that states a wanted state may be sent again. One that would do something else the second
+time, such as moving a part of a budget, is sent once. Decision `client`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from sfumato.errors import InternalError, PolicyError, SfumatoError
 from sfumato.vault.principals import OWNER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from sfumato.client.response_reader import Received
 
-_ADMIN = "admin"
-
 
 class OnceConnection(Connection):
-    """Connections on which nothing is sent again: each request has a new one of its own."""
+    """Connections that send nothing again: each request has a new one."""
 
     def _once(self, *request: Any) -> Received:
         try:
@@ -49,25 +47,20 @@ class OnceConnection(Connection):
 
 @dataclass(frozen=True)
 class Office:
-    """Where an owner's changes are sent to."""
+    """Where the changes of an owner are sent."""
 
     connection: Connection
     holder: Callable[[], str]
-    """Who holds the token."""
-
-    def send(self, path: str, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Say how something is to be; it may be sent again."""
-        with owners_only():
-            return self.connection.send("POST", f"{_ADMIN}/{path}", _given(told)).json()
+    """Returns the holder of the token."""
 
     def once_connection(self) -> OnceConnection:
-        """Make a connection on which nothing is sent again."""
-        kept = self.connection
-        kept.check_open()
-        return OnceConnection(kept.address, kept.token, kept.seconds, kept.trust)
+        """Make a connection that sends nothing again."""
+        shared = self.connection
+        shared.check_open()
+        return OnceConnection(shared.address, shared.token, shared.seconds, shared.trust)
 
     def check(self, operator: object) -> None:
-        """Refuse to decide in the name of somebody else than the token's holder."""
+        """Refuse an operator other than the holder of the token."""
         name, holder = arguments.text(operator, "operator"), self.holder()
         if name not in (OWNER, holder):
             raise PolicyError(
@@ -79,7 +72,7 @@ class Office:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Say that a server is none of ours where what it told cannot be read."""
+    """Raise one error for any answer that cannot be read."""
     try:
         yield
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -88,7 +81,7 @@ def reading(what: str) -> Iterator[None]:
 
 @contextmanager
 def owners_only() -> Iterator[None]:
-    """Say what it means that nothing is there for who asks."""
+    """Explain that a path that seems not to exist is for owners."""
     try:
         yield
     except SfumatoError as error:
@@ -99,7 +92,3 @@ def owners_only() -> Iterator[None]:
             "Only an owner of the vault may do this, with a token that is good for 'admin'. Ask "
             "the vault's owner.",
         ) from None
-
-
-def _given(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in told.items() if one is not None}

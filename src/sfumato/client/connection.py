@@ -41,7 +41,7 @@ _FIRST_PAUSES = (0.2, 0.6)
 
 @dataclass(eq=False)
 class Connection:
-    """Connections to one server, as many as are asked at a time, kept while they last."""
+    """Connections to one server: one for each request at a time, reused while they last."""
 
     address: Address
     token: str = field(repr=False)
@@ -55,31 +55,31 @@ class Connection:
     is_closed: bool = field(default=False, init=False, repr=False)
 
     def get(self, path: str, *, accept: str = JSON) -> Received:
-        """What is at a path."""
+        """Read what is at a path."""
         return self.send("GET", path, accept=accept)
 
     def send(
         self,
         method: str,
         path: str,
-        told: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
         *,
         accept: str = JSON,
         key: str | None = None,
     ) -> Received:
-        """Send a request, again where it got lost on its way; what is refused is raised.
+        """Send a request, and again if it got lost; a refusal is raised.
 
-        `key` names for good what is asked: a server answers it once, however often it is sent.
+        A server answers the same `key` once, however often it is sent.
         """
         self.check_open()
         headers = {"Authorization": f"Bearer {self.token}", "Accept": accept}
         headers |= {} if key is None else {"Idempotency-Key": key_of(key)}
-        headers |= {} if told is None else {"Content-Type": JSON}
-        body = None if told is None else _written(told)
+        headers |= {} if body is None else {"Content-Type": JSON}
+        content = None if body is None else _encoded(body)
         deadline = time.monotonic() + self.seconds
         for pause in (*(_PAUSES if self._reached else _FIRST_PAUSES), None):
             try:
-                received = self._once(method, path, body, headers, deadline)
+                received = self._once(method, path, content, headers, deadline)
             except ssl.SSLCertVerificationError as error:
                 raise self._not_trusted(error) from None
             except (OSError, HTTPException) as error:
@@ -100,7 +100,7 @@ class Connection:
         raise AssertionError("the last pause is none")
 
     def close(self) -> None:
-        """Let go of every connection; those that are in use end with what they are used for."""
+        """Close every idle connection; those in use close after their request."""
         self.is_closed = True
         self._let_go()
 
@@ -137,23 +137,23 @@ class Connection:
             # A process that was forked shares sockets with its parent, whose answers it would take.
             self._process, self._idle = os.getpid(), deque()
         try:
-            found = self._idle.pop()
+            connection = self._idle.pop()
         except IndexError:
-            found = self.address.opened(seconds, self.trust)
-        found.timeout = seconds
-        if found.sock is not None:
-            found.sock.settimeout(seconds)
-        return found
+            connection = self.address.open_connection(seconds, self.trust)
+        connection.timeout = seconds
+        if connection.sock is not None:
+            connection.sock.settimeout(seconds)
+        return connection
 
     def check_open(self) -> None:
-        """Refuse to ask on a connection that was closed."""
+        """Refuse a request on a closed connection."""
         if self.is_closed:
             raise ParameterError(
                 "vault_closed", "A vault that was closed answers nothing. Connect to it again."
             )
 
     def _lost(self, error: Exception, *, asked: bool) -> InternalError:
-        """What is said where no answer came, though one may have been made."""
+        """The error where no answer came; the request may have been answered and charged."""
         slow = isinstance(error, TimeoutError)
         why = f"no answer within {self.seconds:g} seconds" if slow else _reason(error)
         then = (
@@ -176,16 +176,16 @@ class Connection:
         )
 
 
-def _written(told: Mapping[str, Any]) -> bytes:
-    """What is told as it is sent; what a server would hang up on is refused here, in words."""
-    body = dumps(told).encode()
-    if len(body) > LARGEST:
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    """The JSON text of a body; one that a server would not take is refused here."""
+    content = dumps(body).encode()
+    if len(content) > LARGEST:
         raise ParameterError(
             "request_too_large",
-            f"What is asked has {len(body):,} bytes, and a server takes {LARGEST:,}. Ask about "
+            f"The request has {len(content):,} bytes, and a server takes {LARGEST:,}. Ask about "
             "fewer ranges or sets of columns at a time.",
         )
-    return body
+    return content
 
 
 def _accepted(received: Received) -> Received:

@@ -1,7 +1,7 @@
-"""A registry of consent behind a server: changes are checked here and written down there.
+"""A registry of consent behind a server: changes are checked here and recorded there.
 
-A file is checked whole before anything is sent, and sent in portions, since a request may not be of
-any size; what was sent before counts for nothing when it is sent again. Decision `client`.
+A file is checked whole before anything is sent, and sent in portions, since a request has a largest
+size. A change that is sent again has no effect. Decision `client`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COUNTS = ("changed", "unchanged", "older")
 
 
 class RemoteRegistry(AnyRegistry):
-    """Who of a population agreed to which purpose, in the log of a vault elsewhere."""
+    """The consent of a population, in the log of a vault behind a server."""
 
     def __init__(self, call: Call, record: RegistryRecord) -> None:
         super().__init__(record.population, tuple(record.purposes), Kind(record.person))
@@ -48,18 +48,18 @@ class RemoteRegistry(AnyRegistry):
 
     @property
     def version(self) -> int:
-        """How many entries the log has; it stands beside every answer in the ledger."""
+        """The number of entries of the log; the ledger records it with every answer."""
         return int(self.show()["version"])
 
     def to_csv(self) -> str:
-        """All that stands, as a CSV that can be imported."""
+        """The consent of everybody, as a CSV that can be imported."""
         file: ConsentFile = self._call(ExportConsent, population=self.population)
         return file.lines
 
     def show(self, person: str | int | None = None) -> dict[str, Any]:
-        """How many agree to each purpose; or how one person stands, and all that they said."""
-        asked = None if person is None else written(person, self.kind)
-        standing: Standing = self._call(ShowConsent, population=self.population, person=asked)
+        """How many people agree to each purpose; or the consent of one person, with its history."""
+        text = None if person is None else written(person, self.kind)
+        standing: Standing = self._call(ShowConsent, population=self.population, person=text)
         return standing.to_json()
 
     @property
@@ -87,7 +87,7 @@ def registries(call: Call) -> tuple[RegistryRecord, ...]:
 def registry_of(
     call: Call, name: str | None, population_of: Callable[[str], str | None]
 ) -> RemoteRegistry:
-    """The registry of a population, or of a data set's; the only one where none is named."""
+    """The registry of a population or of a data set's; without a name the only one."""
     wanted = arguments.maybe_text(name, "name")
     known = {record.population: record for record in registries(call)}
     if wanted is not None:

@@ -1,4 +1,4 @@
-"""What a server declares of its data sets, fetched when it is first needed and kept for a while."""
+"""The declarations of a server's data sets, fetched when needed and cached for a while."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from sfumato.operations.operation import Call
 
 FRESH_SECONDS = 60.0
-"""So long what was declared is taken to be so still; a server refuses plans by what is no more."""
+"""How long declarations are cached; a server refuses plans that outdated ones made."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A data set: what is declared of it, where it lies, and what questions about it cost."""
+    """A data set: its declarations, its place, and the usual cost of a query about it."""
 
     entry: PrivateRows | PublicRows
     place: int
@@ -35,17 +35,17 @@ class Declared:
     usual: Fraction | None
     maximum: Fraction | None
     purposes: tuple[str, ...] = ()
-    """What its people are asked for, where they are: every question names one of these."""
+    """The purposes that people consent to; every query names one of them, if there are any."""
 
 
 class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
-    """The data sets that a token may see, as planning knows them."""
+    """The data sets that a token may see, as planning takes them."""
 
     def __init__(self, call: Call, is_closed: Callable[[], bool]) -> None:
         self._call, self._is_closed = call, is_closed
         self._seen: tuple[float, dict[str, str]] | None = None
         self._holder: str | None = None
-        self._known: dict[str, tuple[float, Declared]] = {}
+        self._declared: dict[str, tuple[float, Declared]] = {}
 
     @property
     def listed(self) -> dict[str, str]:
@@ -70,35 +70,35 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
         return self._seen[1]
 
     def declared(self, name: str) -> Declared:
-        """All that is known of a data set."""
-        if name not in self._known or self._is_old(self._known[name][0]):
-            self._known[name] = time.monotonic(), declared_by(self._record(name))
-        return self._known[name][1]
+        """The declarations of a data set."""
+        if name not in self._declared or self._is_old(self._declared[name][0]):
+            self._declared[name] = time.monotonic(), declared_by(self._record(name))
+        return self._declared[name][1]
 
     def left(self, name: str) -> tuple[Mapping[str, float], str]:
-        """What one more question about a data set may cost, for programs and for people."""
+        """The largest cost of one more query about a data set, as amounts and in words."""
         record = self._record(name)
         if record.remaining is None:
             raise no_budget(name)
         return record.remaining, str(record.balance)
 
     def _record(self, name: str) -> DatasetRecord:
-        """What a server says of a data set now."""
+        """The record of a data set as it is now."""
         from sfumato.operations.datasets import ShowDataset
 
         record: DatasetRecord = self._call(ShowDataset, name=name)
         return record
 
     def _is_old(self, fetched: float) -> bool:
-        """Whether to fetch something anew; of a vault that was closed nothing new is known."""
+        """Whether to fetch something again; a closed vault fetches nothing."""
         return time.monotonic() - fetched > FRESH_SECONDS and not self._is_closed()
 
     def forget(self) -> None:
-        """Fetch everything anew when it is next needed."""
-        self._seen, self._known = None, {}
+        """Fetch everything again when it is next needed."""
+        self._seen, self._declared = None, {}
 
     def asked_for_consent(self, name: str) -> str | None:
-        """The population of a data set whose people are asked for consent; None for others."""
+        """The population of a data set that asks people for consent; None for others."""
         entry = self.get(name)
         if not isinstance(entry, PrivateRows) or not self.declared(name).purposes:
             return None
@@ -121,18 +121,18 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
 
 
 def no_budget(name: str) -> BudgetError:
-    """What is said to who may see a data set and pay for nothing about it."""
+    """The error for a principal who may see a data set and has no budget for it."""
     return BudgetError(
         "budget_missing", f"You have no budget for {quoted(name)}. Ask its owner for one."
     )
 
 
-def _amount(told: str | None) -> Fraction | None:
-    return None if told is None else Fraction(told)
+def _amount(text: str | None) -> Fraction | None:
+    return None if text is None else Fraction(text)
 
 
 def declared_by(record: DatasetRecord) -> Declared:
-    """Read what a server declares of a data set."""
+    """Read the declarations of a data set from its record."""
     try:
         schema = schema_from_json(record.schema)
         entry: PrivateRows | PublicRows

@@ -1,4 +1,4 @@
-"""Refusals of a server as the exceptions that they were there."""
+"""Refusals of a server as the exceptions that the server raised."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _LONGEST = 4000
 
 
 def refusal(received: Received) -> SfumatoError:
-    """What a server refused a request by."""
+    """The exception of a response that refuses a request."""
     try:
-        told = json.loads(received.body)
-        return refused({"message": told["detail"], **told})
+        problem = json.loads(received.body)
+        return refused({"message": problem["detail"], **problem})
     except (ValueError, KeyError, TypeError, RecursionError):
         return unexpected(f"status {received.status} and no reason")
 
 
-def refused(told: Mapping[str, Any]) -> SfumatoError:
-    """A refusal in the class that it has at hand, by its code and in its words."""
-    kind = getattr(errors, str(told.get("kind")), None)
+def refused(problem: Mapping[str, Any]) -> SfumatoError:
+    """The exception of a refusal, in its class, with its code and message."""
+    kind = getattr(errors, str(problem.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, SfumatoError)):
         kind = InternalError
-    code, message = told.get("code"), told.get("message")
+    code, message = problem.get("code"), problem.get("message")
     if not (isinstance(code, str) and _CODE.fullmatch(code) and isinstance(message, str)):
         return unexpected("a failure without a reason")
-    options = told.get("options")
+    options = problem.get("options")
     error: SfumatoError = kind(code, _with_options(_cleaned(message), options))
-    parameter, hint = told.get("parameter"), told.get("hint")
+    parameter, hint = problem.get("parameter"), problem.get("hint")
     error.parameter = _cleaned(parameter) if isinstance(parameter, str) else None
-    error.given, error.allowed = _shown(told.get("given")), _shown(told.get("allowed"))
+    error.given, error.allowed = _shown(problem.get("given")), _shown(problem.get("allowed"))
     spelled = _with_options(_cleaned(hint), options) if isinstance(hint, str) else None
     error._hint = spelled  # noqa: SLF001  the hint ends the sentence already
     return error
@@ -68,15 +68,16 @@ def _shown(value: object) -> Any:
 
 
 def _cleaned(message: str) -> str:
-    """What a server says, as a terminal may show it: a server may be none of ours."""
+    """A text of a server without control characters: the server may be none of ours."""
     shown = "".join(
-        one if one.isprintable() or one == "\n" else " " for one in message[: _LONGEST + 1]
+        letter if letter.isprintable() or letter == "\n" else " "
+        for letter in message[: _LONGEST + 1]
     )
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} ..."
 
 
 def unexpected(what: str) -> InternalError:
-    """What is said where a server is none of ours, or of a version that is not understood."""
+    """The error where a server is none of ours, or of another version."""
     return InternalError(
         "server_unexpected",
         f"The server answered with {what}, which no Sfumato of this version sends. Look whether "

@@ -1,4 +1,4 @@
-"""Long work of a server: waited for, however often the connection to it is lost."""
+"""Wait for a job of a server, however often the connection is lost."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _GOING_ON = ("waiting", "running")
 
 
 def waited(connection: Connection, submitted: Mapping[str, Any]) -> Received:
-    """The answer of a job, once it has one; a job that failed is raised as what it failed by.
+    """Wait for the answer of a job; the error of a job that failed is raised.
 
-    Whoever interrupts this leaves the job to itself: the same request gives the same answer later.
+    An interruption does not stop the job: the same request gives the same answer later.
     """
     pause, path = _FIRST_PAUSE, f"jobs/{quote(_text(submitted, 'job'), safe='')}"
     with progress("Answering") as report:
         while True:
-            told = connection.get(path).json()
-            if _text(told, "state") not in _GOING_ON:
+            job = connection.get(path).json()
+            if _text(job, "state") not in _GOING_ON:
                 break
-            stage = told.get("progress") or {}
+            stage = job.get("progress") or {}
             report(float(stage.get("number", 0)), float(stage.get("of", 1)))
             time.sleep(pause)
             pause = min(pause * _GROWTH, _LONGEST_PAUSE)
-    if told["state"] == "cancelled":
+    if job["state"] == "cancelled":
         raise InternalError(
             "job_cancelled",
             "The job was cancelled before it had an answer. What was charged stays spent. Ask "
             "again, under another request_id if one was given.",
         )
-    if told["state"] != "done":
-        raise refused(told.get("error") or {})
-    return connection.get(f"releases/{quote(_text(told, 'release'), safe='')}", accept=ANSWER)
+    if job["state"] != "done":
+        raise refused(job.get("error") or {})
+    return connection.get(f"releases/{quote(_text(job, 'release'), safe='')}", accept=ANSWER)
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    found = told.get(name)
-    if not isinstance(found, str):
+def _text(job: Mapping[str, Any], name: str) -> str:
+    value = job.get(name)
+    if not isinstance(value, str):
         raise unexpected("a job that cannot be read")
-    return found
+    return value

@@ -1,4 +1,4 @@
-"""Operations of a vault behind a server: a request goes to its route, the record comes back."""
+"""Run operations on a server: send the request to its route, read the record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def call_remotely(
     office: Office, request: type[Request], operator: str = OWNER, /, **values: Any
 ) -> Any:
-    """Have the server do what a request asks, in the name of the token's holder."""
+    """Have the server run a request, in the name of the token's holder."""
     operation = OPERATIONS[request]
     if "http" not in operation.doors:
         raise ParameterError(

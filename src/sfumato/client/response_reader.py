@@ -32,24 +32,24 @@ class Received:
     media: str
     body: bytes
     retry_after: float | None = None
-    """After how many seconds it is to be asked again, where it has too much to do."""
+    """The seconds to wait before the request is sent again, where the server is busy."""
 
     def json(self) -> dict[str, Any]:
-        """The object that it is in JSON."""
+        """The JSON object of the body."""
         try:
-            found = json.loads(self.body) if self.media == JSON else None
+            data = json.loads(self.body) if self.media == JSON else None
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            data = None
+        if not isinstance(data, dict):
             raise unexpected("something that is not JSON")
-        return found
+        return data
 
 
 class TimelyResponse(HTTPResponse):
     """A response that must have come whole at a time, however its pieces are spread."""
 
-    def __init__(self, deadline: float, sock: socket, *given: Any, **named: Any) -> None:
-        super().__init__(sock, *given, **named)
+    def __init__(self, deadline: float, sock: socket, *arguments: Any, **named: Any) -> None:
+        super().__init__(sock, *arguments, **named)
         self.fp.close()  # what it would read by waits anew for each piece
         self.fp = io.BufferedReader(_Timely(sock, deadline))
 
@@ -77,7 +77,7 @@ class _Timely(io.RawIOBase):
 
 
 def received_of(response: HTTPResponse) -> Received:
-    """A response with its body, which is refused where it is longer than any answer."""
+    """A response with its body; one that is longer than any answer is refused."""
     media = response.getheader("Content-Type", "").partition(";")[0].strip().lower()
     again = response.getheader("Retry-After", "")
     seconds = float(again) if again.isascii() and again.isdigit() else None
@@ -86,14 +86,14 @@ def received_of(response: HTTPResponse) -> Received:
 
 
 def _body(response: HTTPResponse) -> bytes:
-    found = bytearray()
+    body = bytearray()
     if (response.length or 0) <= LARGEST_ANSWER:
         while piece := response.read(_PIECE):
-            found += piece
-            if len(found) > LARGEST_ANSWER:
+            body += piece
+            if len(body) > LARGEST_ANSWER:
                 break
         else:
             if response.length:
                 raise IncompleteRead(b"", response.length)
-            return bytes(found)
+            return bytes(body)
     raise unexpected(f"more than {LARGEST_ANSWER >> 20:,} MiB")

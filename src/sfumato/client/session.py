@@ -1,7 +1,7 @@
-"""A session with a server: methods are prepared here from what it declares, and answered there.
+"""A session with a server: requests are planned here from its declarations, and answered there.
 
-Preparing needs public facts alone, so that a plan made here is the plan made there: its digest goes
-with what is asked. Decision `client`.
+Planning needs public facts alone, so a plan made here is the plan made there: its digest is sent
+with the request. Decision `client`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from sfumato.client.declarations import no_budget
 from sfumato.client.error_reader import unexpected
 from sfumato.client.jobs import waited
 from sfumato.client.response_reader import JSON
-from sfumato.client.wire import answer_of, told_of
+from sfumato.client.wire import answer_of
 from sfumato.errors import ParameterError, PolicyError
 from sfumato.exact_numbers import EPSILON_MAXIMUM
+from sfumato.operations.fields import to_json
+from sfumato.operations.private_methods import METHOD_OF
 from sfumato.operations.releases import ANSWER
 from sfumato.vault.jobs.job import check_request
 from sfumato.vault.session import Facts, foreign_plan, plan_digest, prepared_of
@@ -37,49 +39,48 @@ if TYPE_CHECKING:
     from sfumato.methods.programs.request import ProgramRun
     from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
     from sfumato.vault.release_attacks import ReleaseGate
     from sfumato.vault.session import AskerOf
 
 
 _MADE = "made-"
-"""How the names of requests begin that nobody gave a name to."""
+"""The beginning of request ids that the client makes itself."""
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """Of a plan that was made here: its family, and what was asked, as it is sent."""
+    """A plan that was made here: its family, and the body of the request."""
 
     family: Family
-    told: dict[str, Any]
+    body: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class RemoteSession:
-    """Knows what a server declares, and asks it."""
+    """The declarations of a server, and the connection to it."""
 
     connection: Connection
     catalogue: RemoteCatalogue
-    _told: dict[int, _Planned] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was asked, as it is sent, of each plan that was made here and is still there."""
+    _bodies: dict[int, _Planned] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The request of each plan that was made here and still exists."""
 
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
-        """What may be known by whoever asks; whether they may is for the server to say."""
-        known = self.catalogue
-        named = (dataset,) if dataset in known else known
-        told = (known.declared(name).maximum for name in named)
-        maximum = next((one for one in told if one is not None), EPSILON_MAXIMUM)
-        return Facts(known, dataset, maximum, self._usual, known.check, asker_of)
+        """The public facts for planning; the server checks permissions."""
+        catalogue = self.catalogue
+        named = (dataset,) if dataset in catalogue else catalogue
+        limits = (catalogue.declared(name).maximum for name in named)
+        maximum = next((limit for limit in limits if limit is not None), EPSILON_MAXIMUM)
+        return Facts(catalogue, dataset, maximum, self._usual, catalogue.check, asker_of)
 
     def prepare(self, family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
-        """Make a method of what was asked, from public facts alone."""
+        """Plan a request from public facts alone."""
         prepared = prepared_of(family, values, facts)
         facts.admit(prepared.datasets)
-        told = told_of(family, values, facts)
-        if family.of_dataset:
-            told["dataset"] = facts.dataset
-        self._told[id(prepared)] = _Planned(family, told)
-        finalize(prepared, self._told.pop, id(prepared), None).atexit = False
+        self._bodies[id(prepared)] = _Planned(family, _body(family, values, facts))
+        finalize(prepared, self._bodies.pop, id(prepared), None).atexit = False
         return prepared
 
     def run(
@@ -91,58 +92,60 @@ class RemoteSession:
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
     ) -> Answer:
-        """Have what was prepared here charged and answered there."""
+        """Have the server charge and answer a plan."""
         arguments.maybe_text(request_id, "request_id")
         if request_id is not None:
             check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
         key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
-        received = self._asked(family.command, prepared, asker_of, key)
+        received = self._send(METHOD_OF[family.name].command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received, made=request_id is None), prepared)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What one more question may cost whoever asks, for programs and for people."""
+        """The largest cost of one more query, as amounts and in words."""
         asker_of(datasets)
         [name] = datasets
         return self.catalogue.left(name)
 
     def left_after(self, prepared: Plan, asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
-        told = self._explained(prepared, asker_of)
+        """The budget left after this charge, as amounts and in words."""
+        forecast = self._explained(prepared, asker_of)
         try:
-            return told["remaining_after"], told["balance_after"]
+            return forecast["remaining_after"], forecast["balance_after"]
         except KeyError:
             raise unexpected("a forecast that cannot be read") from None
 
     def confirm(self, prepared: Plan, asker_of: AskerOf) -> None:
-        """Have the server say whether it means the same, and tells it to whoever asks."""
+        """Have the server check that it makes the same plan and permits it."""
         self._explained(prepared, asker_of)
 
     def dry_run(self, prepared: ProgramRun, asker_of: AskerOf) -> ProgramForecast:
-        """Have the server try a program on made-up rows, in its sandbox; free."""
-        told = self._explained(prepared, asker_of)
+        """Have the server run a program on synthetic rows, in its sandbox; free."""
+        forecast = self._explained(prepared, asker_of)
         try:
             return replace(
-                prepared.forecast(()), seconds=float(told["seconds"]), notes=tuple(told["notes"])
+                prepared.forecast(()),
+                seconds=float(forecast["seconds"]),
+                notes=tuple(forecast["notes"]),
             )
         except (KeyError, TypeError, ValueError):
             raise unexpected("a forecast that cannot be read") from None
 
     def _explained(self, prepared: Plan, asker_of: AskerOf) -> dict[str, Any]:
-        """What the server says of a plan; free."""
+        """The forecast of the server for a plan; free."""
         family = self._planned(prepared).family
-        path = f"explain/{family.command}" if family.of_dataset else "explain"
-        return self._asked(path, prepared, asker_of).json()
+        path = f"explain/{METHOD_OF[family.name].command}" if family.of_dataset else "explain"
+        return self._send(path, prepared, asker_of).json()
 
     def check_all(
         self,
         methods: Sequence[Plan],  # noqa: ARG002
         asker_of: AskerOf,  # noqa: ARG002
     ) -> list[Charged]:
-        """Refused: what several candidates cost is for who compares them, by the rows."""
+        """Refused: candidates are compared by the rows, which stay in the vault."""
         raise _rows_elsewhere("Candidates are compared by the original rows")
 
     def owners_rows(
@@ -154,32 +157,49 @@ class RemoteSession:
         raise _rows_elsewhere("This looks at the original rows")
 
     def _usual(self, datasets: tuple[str, ...]) -> Fraction:
-        """What questions about these data sets cost when nobody says how much."""
-        usual = {name: self.catalogue.declared(name).usual for name in datasets}
-        for name, one in usual.items():
-            if one is None:
+        """The cost of a query about these data sets when none is given."""
+        costs = []
+        for name in datasets:
+            cost = self.catalogue.declared(name).usual
+            if cost is None:
                 raise no_budget(name)
-        return min(one for one in usual.values() if one is not None)
+            costs.append(cost)
+        return min(costs)
 
     def _planned(self, prepared: Plan) -> _Planned:
-        found = self._told.get(id(prepared))
-        if found is None:
+        planned = self._bodies.get(id(prepared))
+        if planned is None:
             raise foreign_plan()
-        return found
+        return planned
 
-    def _asked(
+    def _send(
         self, path: str, prepared: Plan, asker_of: AskerOf, key: str | None = None
     ) -> Received:
-        """Send what was asked, what for, and the plan that is expected of it."""
+        """Send a request with its purpose and the digest of the expected plan."""
         purpose = asker_of(prepared.datasets).purpose
         why = {} if purpose is None else {"purpose": purpose}
-        body = {**self._planned(prepared).told, **why, "plan": plan_digest(prepared)}
+        body = {**self._planned(prepared).body, **why, "plan": plan_digest(prepared)}
         try:
             return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
         except ParameterError as error:
             if error.code == "plan_changed":
                 self.catalogue.forget()
             raise
+
+
+def _body(family: Family, values: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
+    """The body of a request: without files of this machine, exact where it costs."""
+    amounts = {name: values[name] for name in family.cost if name in values}
+    others = {name: value for name, value in values.items() if name not in amounts}
+    sent = {**family.home().without_files(facts, **others), **amounts}
+    if family.of_dataset:
+        sent["dataset"] = facts.dataset
+    given = {name: value for name, value in sent.items() if not _is_nothing(value)}
+    return to_json(METHOD_OF[family.name].read(given, text=True))
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, str | tuple | list) and not value)
 
 
 def _rows_elsewhere(why: str) -> PolicyError:

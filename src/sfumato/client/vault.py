@@ -1,4 +1,4 @@
-"""`sf.connect`: a vault behind a server, asked as one at hand is."""
+"""`sf.connect`: a vault behind a server, with the methods of a local one."""
 
 from __future__ import annotations
 
@@ -42,38 +42,38 @@ class RemoteVault(AnyVault):
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files in use, which no answer may be saved over: none of this machine."""
+        """The files in use, which no answer may overwrite: none on this machine."""
         return ()
 
     def purposes(self, name: str) -> tuple[str, ...]:
-        """The purposes of which questions about a data set must name one; none where any goes."""
+        """The purposes of which a query about a data set names one; none where any will do."""
         return self._catalogue.declared(arguments.text(name, "name")).purposes
 
     @property
     def consents(self) -> tuple[str, ...]:
-        """The populations whose people are asked for consent; for owners."""
+        """The populations that are asked for consent; for owners."""
         return tuple(record.population for record in registries(self._call))
 
     def consent(self, population: str | None = None) -> RemoteRegistry:
-        """Who of a population agreed to what; it may be left out where only one is asked."""
+        """The consent of a population; optional where only one is asked."""
         return registry_of(self._call, population, self._catalogue.asked_for_consent)
 
     @cached_property
     def jobs(self) -> RemoteJobs:
-        """Long work that was asked for: how far it is, and what has become of it."""
-        return RemoteJobs(self._kept)
+        """The jobs: their progress and their releases."""
+        return RemoteJobs(self._shelf)
 
     @cached_property
     def releases(self) -> RemoteReleases:
-        """What can be had again: own releases, and those that were opened to who asks."""
-        return RemoteReleases(self._kept)
+        """The releases of the token's holder, and those that were opened to them."""
+        return RemoteReleases(self._shelf)
 
     @property
     def _office(self) -> Office:
         return Office(self._connection, lambda: self._catalogue.principal)
 
     @property
-    def _kept(self) -> RemoteShelf:
+    def _shelf(self) -> RemoteShelf:
         return RemoteShelf(self._connection, self._check_holder, self.private, self._call)
 
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
@@ -86,7 +86,7 @@ class RemoteVault(AnyVault):
         return record
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
-        """Who asks is the holder of the token; who pays, the server knows."""
+        """The holder of the token asks; the server knows which accounts pay."""
         asker = Asker(
             self._check_holder(principal), (), purpose=arguments.maybe_text(purpose, "purpose")
         )
@@ -114,7 +114,7 @@ class RemoteVault(AnyVault):
         )
 
     def close(self) -> None:
-        """Let go of the connections; what was asked of the server goes on there."""
+        """Close the connections; jobs of the server go on."""
         self._connection.close()
 
     def __enter__(self) -> RemoteVault:
@@ -131,12 +131,11 @@ def connect(
     timeout: float = 300,
     certificates: str | Path | None = None,
 ) -> RemoteVault:
-    """Ask a vault behind a server: the same methods and objects as `open` gives.
+    """Connect to a vault behind a server: the same methods and objects as `open` gives.
 
     `url` is what 'sfumato serve' prints, `token` what 'sfumato token new' or the vault's owner
-    gave. One request may take `timeout` seconds; one that got lost on its way is sent again, and
-    charged once. `certificates` is a file with those whose signatures are trusted, where the
-    system's are not the ones.
+    gave. One request may take `timeout` seconds; one that got lost is sent again, and charged once.
+    `certificates` is a file of trusted certificates, instead of the system's.
     """
     address = read_address(url)
     arguments.require(timeout, "timeout", (int, float), "a number of seconds")

@@ -8,7 +8,7 @@ names the field.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,7 +27,8 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.exact_numbers import decimal_of, exact
-from sfumato.vault.family import Field
+from sfumato.methods.options import several
+from sfumato.operations.field import Field
 from sfumato.vault.principals import check_name, split_names
 
 MOST_NAMES = 10_000
@@ -76,7 +77,42 @@ class Tables(tuple[str, ...]):
     __slots__ = ()
 
 
+class CommaList(tuple[str, ...]):
+    """Several texts, or one text with commas between them; each may contain spaces."""
+
+    __slots__ = ()
+
+
+class Word(str):
+    """One of the words that `arg` lists."""
+
+    __slots__ = ()
+
+
+class Held:
+    """A value whose type only decides how it is read: the request holds the value itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class OptionValue(Held):
+    """The value of an option that may be of several types; the method checks it."""
+
+    __slots__ = ()
+
+
+class Shares(Held):
+    """Numbers by name, in a command and a form as the text of a JSON object."""
+
+    __slots__ = ()
+
+
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
+NOT_GIVEN: Any = None
+"""The default of a field that may be left out, but may not be null in JSON."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +161,63 @@ def _read_object(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
+def _read_shares(value: object, name: str) -> dict[str, Fraction]:
+    shares = _read_object(value, name)
+    return {key: exact(share, name) for key, share in shares.items()}
+
+
+def _read_option(value: object, name: str) -> Any:
+    """Read a number, a text, a truth value or a list of them, without decimals."""
+    if isinstance(value, list):
+        return [_read_option(entry, name) for entry in value]
+    if isinstance(value, Mapping):
+        return {key: _read_option(entry, name) for key, entry in value.items()}
+    if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) >= _LARGEST_WHOLE):
+        return float(exact(value, name))
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        raise ParameterError(
+            "request_malformed", f"{name} may have at most {_LONGEST_TEXT} characters."
+        )
+    if value is None:
+        raise ParameterError("parameter_type_wrong", f"{name} cannot be null.")
+    return arguments.plain(value, name)
+
+
+_LONGEST_TEXT, _LARGEST_WHOLE = 400, 2**63
+
+
 def _read_principal(value: object, name: str) -> str:
     text = arguments.text(value, name)
     check_name(text, "A principal")
     return text
 
 
+NUMBER_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "number", "format": "decimal"},
+        {"type": "string", "maxLength": _LONGEST_TEXT},
+    ]
+}
+"""An exact number: as JSON writes it, or as a text such as "0.1" or "1/10"."""
 FIELD_TYPES: dict[type, FieldType] = {
-    # Exact numbers stay what the caller wrote: JSON has them as numbers or as texts like "1/10".
-    Fraction: FieldType(
-        "NUMBER",
-        {"anyOf": [{"type": "number", "format": "decimal"}, {"type": "string", "maxLength": 400}]},
-        exact,
+    Fraction: FieldType("NUMBER", NUMBER_SCHEMA, exact),
+    CommaList: FieldType("A,B", NAMES_SCHEMA, several),
+    Word: FieldType("WORD", {"type": "string"}, arguments.text),
+    OptionValue: FieldType(
+        "VALUE",
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "number"},
+                {"type": "string", "maxLength": _LONGEST_TEXT},
+                {"type": "array", "maxItems": MOST_NAMES},
+                {"type": "object"},
+            ]
+        },
+        _read_option,
+    ),
+    Shares: FieldType(
+        "JSON", {"type": "object", "additionalProperties": NUMBER_SCHEMA}, _read_shares
     ),
     Words: FieldType(
         "A,B",
@@ -205,7 +286,7 @@ def _field(info: msgspec.structs.FieldInfo) -> Field:
         words = {str(word): "" for word in plain}
     own = FIELD_TYPES.get(plain) or FieldType(_METAVARS.get(plain, "NAME"), {}, arguments.text)
     return Field(
-        name=info.name,
+        name=info.encode_name,
         help=str(meta.description),
         metavar=extra["metavar"] or own.metavar,
         type=bool if plain is bool else list[str] if own.repeated else str,
@@ -283,7 +364,7 @@ def read(
     ParameterError
         A field is missing, unknown or has a wrong value; `parameter` names it.
     """
-    infos = {info.name: info for info in msgspec.structs.fields(request)}
+    infos = {info.encode_name: info for info in msgspec.structs.fields(request)}
     for name in values:
         if name not in infos:
             raise _wrong(
@@ -295,8 +376,12 @@ def read(
     for name, info in infos.items():
         if name in values and not (values[name] is None and is_optional(info.type)):
             if remote and isinstance(values[name], str) and _names_file(info):
-                raise _wrong(name, "request_malformed", f"{name} must be an object, not a text.")
-            checked[name] = _read_value(info, values[name], text=text)
+                raise _wrong(
+                    name,
+                    "request_malformed",
+                    f"{name} must be given as what it holds, not as a text.",
+                )
+            checked[info.name] = _read_value(info, values[name], text=text)
         elif info.required:
             raise _wrong(name, "parameter_missing", f"{quoted(name)} must be given.")
     return request(**checked)
@@ -315,15 +400,30 @@ def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> A
     kind = _without_none(info.type) if text else info.type
     try:
         checked = msgspec.convert(
-            value, kind, strict=not text, dec_hook=partial(_read_own, info.name)
+            value, kind, strict=not text, dec_hook=partial(_read_own, info.encode_name)
         )
     except msgspec.ValidationError as error:
-        raise _wrong(info.name, *_problem(info, value, str(error))) from None
+        raise _wrong(info.encode_name, *_problem(info, value, str(error))) from None
     except SfumatoError as error:
-        error.parameter = info.name
+        error.parameter = info.encode_name
         raise
-    # The types of our own are only for checking: operations see plain texts.
+    # The types of our own are only for checking: operations see plain values.
+    if isinstance(checked, Held):
+        return checked.value
+    if plain is Word and checked not in (words := _words(info)):
+        problem = f"{info.encode_name} cannot be {arguments.shown(value)}"
+        raise _wrong(
+            info.encode_name, "choice_unknown", f"{problem}; {suggestion(value[:60], words)}"
+        )
     return str(checked) if isinstance(checked, str) and plain in FIELD_TYPES else checked
+
+
+def _words(info: msgspec.structs.FieldInfo) -> Mapping[str, str]:
+    """The words that `arg` lists for a field."""
+    [words] = [
+        meta.extra["words"] for meta in _metas(info.type) if meta.extra and meta.extra["words"]
+    ]
+    return dict(words)
 
 
 def is_short_integer(number: Decimal) -> bool:
@@ -335,8 +435,8 @@ def is_short_integer(number: Decimal) -> bool:
 
 def _read_own(name: str, kind: type, value: object) -> Any:
     """Read a value of a type of our own; called by msgspec."""
-    found = FIELD_TYPES[kind].read(value, name)
-    return found if isinstance(found, kind) else kind(found)
+    result = FIELD_TYPES[kind].read(value, name)
+    return result if isinstance(result, kind) else kind(result)
 
 
 _MOST_DIGITS = 20
@@ -350,20 +450,26 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
     if isinstance(value, str) and is_word:
         words = [str(word) for word in plain]
         near = suggestion(value[:60], words)
-        return "choice_unknown", f"{info.name} cannot be {shown}; {near}"
+        return "choice_unknown", f"{info.encode_name} cannot be {shown}; {near}"
     reason, _, place = why.replace("`", "").partition(" - at $")
     if place or (plain not in (*_KINDS, *FIELD_TYPES) and not is_word and ", got" in why):
         # One of several entries; what it holds may be about a person and is not shown.
         reason = reason.partition(", got")[0]
-        return "request_malformed", f"{info.name}{place} is not what it must be: {reason.lower()}."
+        return (
+            "request_malformed",
+            f"{info.encode_name}{place} is not what it must be: {reason.lower()}.",
+        )
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
-        return "parameter_type_wrong", f"{info.name} must be {allowed}, not {shown}."
+        return "parameter_type_wrong", f"{info.encode_name} must be {allowed}, not {shown}."
     if plain is int:
-        return "parameter_out_of_range", f"{info.name} must be {_range(info.type)}, not {shown}."
+        return (
+            "parameter_out_of_range",
+            f"{info.encode_name} must be {_range(info.type)}, not {shown}.",
+        )
     # A length, which msgspec says in words.
     allowed = reason.removeprefix("Expected ")
-    return "request_malformed", f"{info.name} must be {allowed}, not {shown}."
+    return "request_malformed", f"{info.encode_name} must be {allowed}, not {shown}."
 
 
 def _range(kind: Any) -> str:
@@ -402,12 +508,20 @@ def given(request: Request) -> dict[str, Any]:
 
 def to_json(request: Request) -> dict[str, Any]:
     """A request as JSON-able data: what `read` makes the same request of."""
+    names = {info.name: info.encode_name for info in msgspec.structs.fields(type(request))}
     return {
-        name: decimal_of(value)
-        if isinstance(value, Fraction)
-        else msgspec.to_builtins(value, enc_hook=_to_send)
+        names[name]: msgspec.to_builtins(_plain_numbers(value), enc_hook=_to_send)
         for name, value in given(request).items()
     }
+
+
+def _plain_numbers(value: Any) -> Any:
+    """A value with exact numbers as texts."""
+    if isinstance(value, Fraction):
+        return decimal_of(value)
+    if isinstance(value, dict):
+        return {key: _plain_numbers(entry) for key, entry in value.items()}
+    return value
 
 
 def _to_send(value: Any) -> Any:
@@ -421,7 +535,27 @@ def _to_send(value: Any) -> Any:
 @cache
 def schemas(request: type[Request]) -> Mapping[str, Mapping[str, Any]]:
     """The JSON schema of each field by name, without references."""
-    return {info.name: schema_of(info.type) for info in msgspec.structs.fields(request)}
+    schemas_by_name = {}
+    for info in msgspec.structs.fields(request):
+        schema = schema_of(info.type)
+        words = {"enum": list(_words(info))} if plain_type(info.type) is Word else {}
+        schemas_by_name[info.encode_name] = {**schema, **words}
+    return schemas_by_name
+
+
+def body_schema(request: type[Request], without: Collection[str] = ()) -> dict[str, Any]:
+    """The JSON schema of a body that holds a request, except the fields of its path."""
+    named = [field for field in fields(request) if field.name not in without]
+    required = [field.name for field in named if field.required]
+    properties = {
+        field.name: {**schemas(request)[field.name], "description": field.help} for field in named
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

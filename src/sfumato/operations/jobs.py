@@ -63,6 +63,11 @@ class JobRecord(Result):
         _ = self.described  # refuses a state that is none, which a wrong server may send
 
     @property
+    def location(self) -> str:
+        """The address of the job, which HTTP sends with one that was submitted."""
+        return f"/v1/jobs/{self.job}"
+
+    @property
     def described(self) -> Job:
         """The job as Python gives it."""
         from sfumato.vault.jobs.job import Job

@@ -8,14 +8,16 @@ the client and console forms; `docs/guide/operations.md` shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from inspect import cleandoc
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, get_type_hints
 
 import msgspec
 
+from sfumato import arguments
+from sfumato.data.schema.names import suggestion
+from sfumato.errors import ParameterError
 from sfumato.operations.fields import Request, fields, schema_of
 from sfumato.text import dumps
 from sfumato.vault.principals import OWNER
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from sfumato.vault.family import Field
+    from sfumato.operations.field import Field
 
 JSON = "application/json"
 DOORS = ("command", "http", "console")
@@ -63,6 +65,8 @@ class Context:
     request_id: str | None = None
     find_source: Callable[[str], str] | None = None
     """On a server: finds the source of data that a caller names, or refuses it."""
+    wants: Callable[[str], bool] = lambda _media: False
+    """Whether the caller names a media type among those that it accepts."""
 
 
 class Result(msgspec.Struct):
@@ -80,6 +84,15 @@ class Result(msgspec.Struct):
         """The record as JSON-able data, which HTTP sends."""
         data: dict[str, Any] = msgspec.to_builtins(self)
         return data
+
+    def body(self) -> object:
+        """What HTTP sends as JSON: data, or its text in bytes."""
+        return self.to_json()
+
+    @property
+    def location(self) -> str | None:
+        """Where HTTP says that the record can be read, if it made one."""
+        return None
 
     @classmethod
     def from_json(cls, data: object) -> Self:
@@ -207,31 +220,51 @@ class Operation:
     allowed: Permission
     examples: tuple[Mapping[str, Any], ...]
     """Values of the fields that can be asked: lines of help, and the example of the body."""
-    command_examples: tuple[Mapping[str, Any], ...]
-    """What the lines of help show instead, for an operation whose command takes a file."""
-    doors: tuple[str, ...]
-    method: str
     path: str
     """Below /v1; a part in braces is a field of the request."""
-    status: int
-    repeatable: bool
+    description: str = ""
+    """What it does, where the docstring of the request is about more than one operation."""
+    command_examples: tuple[Mapping[str, Any], ...] = ()
+    """What the lines of help show instead, for an operation whose command takes a file."""
+    doors: tuple[str, ...] = DOORS
+    method: str = "POST"
+    status: int = 200
+    repeatable: bool = True
     """Whether doing it twice is as doing it once, so that a client may send it again."""
-    recorded: bool
+    keyed: bool = False
+    """Whether an Idempotency-Key makes it safe to repeat."""
+    recorded: bool = False
     """Whether the ledger notes it, in the name of an operator."""
-    whole_vault: bool
+    whole_vault: bool = False
     """Whether it needs the data sets and not only the ledger."""
-    local: bool
+    local: bool = False
     """Whether it works on files of this machine instead of a vault, for the command alone."""
-    page: str | None
+    page: str | None = None
     """The path of a console page of its own; without one the console makes a form."""
-    formats: Mapping[str, str]
+    formats: Mapping[str, str] = field(default_factory=dict)
     """The files that its result can become: media types by ending. The command writes one with
     --out, and HTTP sends one where the path ends in its ending. A result that
     is not sent as JSON has no second path."""
-    forms: tuple[str, ...]
+    forms: tuple[str, ...] = ()
     """Media types that HTTP sends instead of JSON to those whose Accept names them."""
-    refusals: tuple[int, ...]
+    refusals: tuple[int, ...] = ()
     """Statuses by which HTTP refuses it, besides the usual ones."""
+    kind_requests: Callable[[], Mapping[str, type[Request]]] | None = None
+    """Makes the requests by kind, where a body is that of the kind that it names."""
+
+    def request_for(self, values: Mapping[str, Any]) -> type[Request]:
+        """The type of request that values make."""
+        if self.kind_requests is None or "kind" not in values:
+            return self.request
+        requests, kind = self.kind_requests(), values["kind"]
+        if not isinstance(kind, str) or kind not in requests:
+            raise ParameterError(
+                "choice_unknown",
+                f"kind cannot be {arguments.shown(kind)}; "
+                f"{suggestion(str(kind)[:60], list(requests))}",
+                parameter="kind",
+            )
+        return requests[kind]
 
     @property
     def noun(self) -> str:
@@ -246,7 +279,7 @@ class Operation:
     @property
     def help(self) -> str:
         """What it does, in one paragraph or more."""
-        return cleandoc(self.request.__doc__ or "")
+        return cleandoc(self.description or self.request.__doc__ or "")
 
     @property
     def summary(self) -> str:
@@ -266,7 +299,8 @@ class Operation:
     @cached_property
     def result(self) -> type[Result]:
         """The type of the record that it returns."""
-        returned: type[Result] = get_type_hints(self.run)["return"]
+        function = self.run.func if isinstance(self.run, partial) else self.run
+        returned: type[Result] = get_type_hints(function)["return"]
         return returned
 
 
@@ -277,21 +311,10 @@ OPERATIONS: dict[type[Request], Operation] = {}
 def operation(
     name: str,
     *,
-    allowed: Permission,
     examples: Sequence[Mapping[str, Any]],
-    command_examples: Sequence[Mapping[str, Any]] = (),
-    doors: Sequence[str] = DOORS,
-    method: str = "POST",
     path: str | None = None,
-    status: int = 200,
-    repeatable: bool = True,
-    recorded: bool = False,
-    whole_vault: bool = False,
     local: bool = False,
-    page: str | None = None,
-    formats: Mapping[str, str] = MappingProxyType({}),
-    forms: Sequence[str] = (),
-    refusals: Sequence[int] = (),
+    **attributes: Any,
 ) -> Callable[[Callable[[Context, Any], Any]], Callable[[Context, Any], Any]]:
     """Declare an operation; the function below does it and names its request and result by type.
 
@@ -301,25 +324,16 @@ def operation(
 
     def declare(run: Callable[[Context, Any], Any]) -> Callable[[Context, Any], Any]:
         request: type[Request] = get_type_hints(run)["request"]
+        if local:
+            attributes["doors"] = ("command",)
         OPERATIONS[request] = Operation(
             name=name,
             request=request,
             run=run,
-            allowed=allowed,
             examples=tuple(examples),
-            command_examples=tuple(command_examples),
-            doors=("command",) if local else tuple(doors),
-            method=method,
             path=path or f"/admin/{name.replace(' ', '/')}",
-            status=status,
-            repeatable=repeatable,
-            recorded=recorded,
-            whole_vault=whole_vault,
             local=local,
-            page=page,
-            formats=formats,
-            forms=tuple(forms),
-            refusals=tuple(refusals),
+            **attributes,
         )
         return run
 

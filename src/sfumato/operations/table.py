@@ -91,6 +91,38 @@ NOUNS = {
 }
 
 
+_METHODS, _VAULTS = "sfumato.operations.private_methods", "Vaults: budgeted answers"
+METHOD_COMMANDS = {
+    "query": Noun(
+        _METHODS,
+        "Answer an SQL query about the data sets of a vault, with noise and error bounds.",
+        _VAULTS,
+    ),
+    "publish": Noun(
+        _METHODS,
+        "Publish statistics of a data set with differential privacy.",
+        "Publish statistics",
+    ),
+    "watch": Noun(
+        _METHODS,
+        "List the ranges with more rows than a threshold (sparse vector); only hits use up the "
+        "cost.",
+        "Publish statistics",
+    ),
+    "synthesize": Noun(
+        _METHODS,
+        "Generate a synthetic table that resembles a data set, with differential privacy.",
+        "Release a table",
+    ),
+    "learn": Noun(_METHODS, "Train a model on a data set with differential privacy.", "Learn"),
+    "run": Noun(
+        _METHODS,
+        "Run a program on blocks of rows and release a private aggregate of its outputs.",
+        _VAULTS,
+    ),
+}
+"""The commands of private methods."""
+
 SHORTCUTS = {"add": "dataset add", "collect": "survey collect"}
 """Commands of one word, each with the operation that it is."""
 

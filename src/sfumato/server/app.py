@@ -22,10 +22,9 @@ from sfumato.server.authorization import Caller, authorize, peer_of
 from sfumato.server.endpoints import note_charging, path_route, problem_response
 from sfumato.server.idempotency_key import read_request_id
 from sfumato.server.owner_link import PATH
-from sfumato.server.query_string import read_query
+from sfumato.server.query_string import check_no_query, read_query
 from sfumato.server.rate_limit import Paces, ReportPaces, Workers
 from sfumato.server.request_body import check_no_body, read_json
-from sfumato.server.request_schemas import checked
 from sfumato.server.responses import UnsentReplies
 from sfumato.server.route_table import ROUTES
 from sfumato.server.routing import Call
@@ -114,20 +113,24 @@ class _Api:
         return endpoint
 
     async def _read_call(self, route: Route, request: Request, caller: Caller) -> Call:
-        """Read what the handler of a route is given; values that its form lacks are refused."""
+        """Read what the handler of a route is given."""
         query = request.scope["query_string"]
+        values: dict[str, Any] = {}
         if route.has_body:
             # A parameter in the wrong place would be ignored in silence.
-            read_query((), query)
-            values: Any = await read_json(request, seconds=self._setting.limits.body_seconds)
+            check_no_query(query)
+            values = await read_json(request, seconds=self._setting.limits.body_seconds)
         else:
             check_no_body(request)
-            values = read_query(route.takes, query)
+            if route.request is None:
+                check_no_query(query)
+            else:
+                values = read_query(query)
         return Call(
             self._vault,
             caller,
             request.path_params,
-            values if route.request is not None else checked(route.takes, values),
+            values,
             read_request_id(request.headers.getlist("idempotency-key")) if route.keyed else None,
             request.headers.get("accept", "*/*"),
             self._setting.data,

@@ -1,6 +1,6 @@
-"""The body of a request: read within limits, and as one JSON object that nobody can read twice.
+"""The body of a request: one unambiguous JSON object, read within limits.
 
-It must come with its length, as plain JSON: a body in pieces, or a packed one, says how long it is
+It must come with its length and uncompressed: the size of a chunked or compressed body is known
 only when it is too late.
 """
 
@@ -26,12 +26,12 @@ _READ = "sfumato.body_read"
 
 
 async def read_json(request: Request, *, seconds: float) -> dict[str, Any]:
-    """The object that a request's body is."""
+    """Read the JSON object of a body."""
     return parsed(await read_bytes(request, _JSON, seconds=seconds))
 
 
 async def read_bytes(request: Request, media: str, *, seconds: float) -> bytes:
-    """The body of a request, which must be of one media type."""
+    """Read a body, which must be of this media type."""
     _check_head(request, media)
     try:
         async with asyncio.timeout(seconds):
@@ -47,18 +47,18 @@ async def read_bytes(request: Request, media: str, *, seconds: float) -> bytes:
 
 
 def note_read(request: Request) -> None:
-    """Note that nothing of a body is on its way any more."""
+    """Note that the body was read."""
     request.scope[_READ] = True
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
-    """An object of JSON, in which no name stands twice and every text can be written down."""
+    """Parse one JSON object, in which every name is unique and every text is valid Unicode."""
     try:
-        found = json.loads(
+        data = json.loads(
             raw.decode("utf-8"),
             parse_float=Decimal,
             parse_constant=_not_json,
-            object_pairs_hook=_once,
+            object_pairs_hook=_unique,
         )
     except UnicodeDecodeError as error:
         raise RequestError(
@@ -74,29 +74,29 @@ def parsed(raw: bytes) -> dict[str, Any]:
         raise RequestError(
             400, "request_malformed", "The body has a number that is too long."
         ) from None
-    _check_inside(found)
-    if not isinstance(found, dict):
+    _check_inside(data)
+    if not isinstance(data, dict):
         raise ParameterError("request_malformed", "The body must be one JSON object, as {...}.")
-    return found
+    return data
 
 
 def is_unread(request: Request) -> bool:
-    """Whether a body is on its way that nobody will read."""
-    if _in_pieces(request):
+    """Whether a body was sent that nobody has read."""
+    if _is_chunked(request):
         return True
     return request.headers.get("content-length", "0") != "0" and _READ not in request.scope
 
 
 def check_no_body(request: Request) -> None:
-    """Refuse a body where none is read: it would be taken for the next request."""
-    if request.headers.get("content-length", "0") != "0" or _in_pieces(request):
+    """Refuse a body where none is read: it would be read as the next request."""
+    if request.headers.get("content-length", "0") != "0" or _is_chunked(request):
         raise RequestError(
             400, "request_malformed", "This request takes no body. Send it without one."
         )
 
 
 def _check_head(request: Request, media: str) -> None:
-    if _in_pieces(request) or "content-length" not in request.headers:
+    if _is_chunked(request) or "content-length" not in request.headers:
         raise RequestError(
             411, "request_malformed", "Send the body in one piece, with its Content-Length."
         )
@@ -113,7 +113,7 @@ def _check_head(request: Request, media: str) -> None:
         raise RequestError(415, "request_malformed", f"Send the body with Content-Type: {media}.")
 
 
-def _in_pieces(request: Request) -> bool:
+def _is_chunked(request: Request) -> bool:
     return "transfer-encoding" in request.headers
 
 
@@ -127,28 +127,28 @@ async def _read(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise RequestError(400, "request_malformed", "An object in the body has one name twice.")
-    return found
+    return values
 
 
 def _not_json(_word: str) -> NoReturn:
     raise RequestError(400, "request_malformed", "NaN and Infinity are no JSON. Send a number.")
 
 
-def _check_inside(found: object) -> None:
-    """Refuse what is nested too deep, and texts that are none: half a character, or a NUL."""
-    level = [found]
+def _check_inside(data: object) -> None:
+    """Refuse deep nesting, and texts with a NUL or half a character."""
+    level = [data]
     for _ in range(DEEPEST):
-        level = [one for inner in level for one in _inner(inner)]
+        level = [value for outer in level for value in _values_inside(outer)]
         if not level:
             return
     raise _too_deep()
 
 
-def _inner(value: object) -> Iterator[object]:
+def _values_inside(value: object) -> Iterator[object]:
     if isinstance(value, dict):
         yield from value
         yield from value.values()

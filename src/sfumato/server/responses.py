@@ -1,4 +1,4 @@
-"""Responses: answers in the caller's form, sent in parts, and counted until the caller has them.
+"""Count the bytes of responses until the caller has read them.
 
 A response stays in memory until its caller has read it. Stored answers are free, so somebody who
 asks for them and never reads could fill the memory of the server. Decision `server-limits`.
@@ -13,19 +13,13 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from sfumato.operations.releases import ANSWER
 from sfumato.server.problem_json import UnreadyError
-from sfumato.server.routing import Reply
-from sfumato.text import dumps_in_parts
-from sfumato.vault.answer import packed, paid_under
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from sfumato.server.authorization import Caller
-    from sfumato.server.routing import Call
     from sfumato.server.settings import Limits
-    from sfumato.vault.answer import Answer
 
 UNSENT_BYTES_OF_ONE = 32 << 20
 """A caller with this many unread bytes gets no further response."""
@@ -35,18 +29,6 @@ unread bytes themselves get a response."""
 _PART_BYTES = 1 << 16
 _SLOWEST_BYTES_PER_SECOND = 1 << 15
 """A caller who reads more slowly is disconnected: it would hold memory for hours."""
-
-
-def answered(call: Call, answer: Answer) -> Reply:
-    """The reply with an answer: as JSON, or whole for `sf.connect`, if the caller accepts that.
-
-    The whole form is the one of the ledger (`release.codec`), after a line of JSON with the cost,
-    whether it was charged now or before under the same request id, and the remaining budget.
-    """
-    if not call.wants(ANSWER):
-        return Reply(dumps_in_parts(answer.to_json()).encode())
-    paid = paid_under(answer, call.vault.ledger, call.caller.principal, call.request_id)
-    return Reply(packed(answer, paid=paid), ANSWER)
 
 
 class UnsentReplies:

@@ -1,8 +1,8 @@
-"""A route: who may take it, what it takes, what it gives. Routing, permission and OpenAPI follow.
+"""A route: who may take it, what it takes, what it returns. Permission and OpenAPI follow from it.
 
-A door is a module of `gate.doors` with a tuple `ROUTES`, listed in `gate.routes`. What stands
-behind a route is a plain function that may block: it is run in a thread and given a `Call`, whose
-values were checked against the route's form, by a caller who was admitted. Decision `operations`.
+Most routes are made from operations; a module of `server.routes` has a tuple `ROUTES` of others.
+The handler of a route is a plain function that may block: it runs in a thread, after the caller
+was authorized, and reads the values of its `Call` itself. Decision `operations`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sfumato.operations.fields import Request
     from sfumato.server.authorization import Caller
-    from sfumato.server.request_schemas import Input
     from sfumato.vault.vault import Vault
 
 JSON = "application/json"
@@ -25,14 +24,14 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Call:
-    """One request that was admitted: to which vault, by whom, and what it says."""
+    """An authorized request: the vault, the caller and the values that were sent."""
 
     vault: Vault
     caller: Caller
     path: Mapping[str, str] = field(default_factory=dict)
     """The parts of the path that have a name, as {name}."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What its body says, or its query string where it has none: only what the form knows."""
+    """The body, or the query string of a request without one; not checked yet."""
     request_id: str | None = None
     """The Idempotency-Key, where one was given."""
     accept: str = "*/*"
@@ -47,8 +46,9 @@ class Call:
         return f"{self.caller.principal} by token {self.caller.token}"
 
     def wants(self, media: str) -> bool:
-        """Whether the caller names a media type among those that it takes."""
-        return media in {one.partition(";")[0].strip().lower() for one in self.accept.split(",")}
+        """Whether the caller names a media type among those that it accepts."""
+        accepted = {kind.partition(";")[0].strip().lower() for kind in self.accept.split(",")}
+        return media in accepted
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Reply:
     status: int | None = None
     """Where it is not the route's own."""
     file_name: str | None = None
-    """Under which a browser is to save it, instead of showing it."""
+    """The name under which a browser saves it, instead of showing it."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,39 +71,43 @@ class Route:
     method: str
     path: str
     """Below /v1, such as /datasets/{name}; a part {file:path} takes slashes too."""
-    told: str
+    summary: str
     """One line for people."""
     handler: Callable[[Call], Reply]
     scope: str | None
-    """What a token must be good for; None where no token is asked for."""
+    """What a token must be good for; None where no token is required."""
     open: bool = False
-    """Whether who shows no token may take it in the name of the vault's public principal."""
+    """Whether a caller without a token may take it in the name of the public principal."""
     shape: str | None = None
     """What a principal must be permitted to do, one of the shapes of `vault.principals`."""
     owner: bool = False
     """Whether only the vault's owner may."""
-    takes: tuple[Input, ...] = ()
-    """What a body says, or, of a GET or DELETE, a query string."""
     request: type[Request] | None = None
-    """The request that the handler reads; else the values are checked against `takes` before."""
+    """What a body holds, or, of a GET or DELETE, a query string; the handler reads it."""
+    kind_requests: Callable[[], Mapping[str, type[Request]]] | None = None
+    """Makes the requests by kind, where the body is that of the kind that it names."""
     never_waits: bool = False
-    """Whether it is answered at once, whatever else is worked on; its handler must not block."""
+    """Whether it is answered at once, whatever else is running; its handler must not block."""
     keyed: bool = False
     """Whether an Idempotency-Key makes it safe to repeat."""
     status: int = 200
-    gives: Mapping[str, Any] = field(default_factory=dict)
-    """What it answers, as JSON Schema; of other media types only the name is told."""
+    answer_schema: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON schema of the answer; of other media types OpenAPI has only the name."""
     media: tuple[str, ...] = (JSON,)
     refusals: tuple[int, ...] = ()
-    """With which statuses it may refuse, besides those that every route has."""
+    """The statuses of refusals, besides those that every route has."""
     example: Mapping[str, Any] | None = None
-    """Values of its form that could be asked."""
-    answer_example: Any = None
+    """A body that could be sent."""
 
     @property
     def has_body(self) -> bool:
-        """Whether its form comes as a body."""
+        """Whether its values come as a body."""
         return self.method in {"POST", "PUT"}
+
+    @property
+    def path_parts(self) -> tuple[str, ...]:
+        """The names of the parts of its path."""
+        return tuple(re.findall(r"\{(\w+)(?::\w+)?\}", self.path))
 
     @property
     def name(self) -> str:

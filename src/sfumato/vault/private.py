@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from sfumato.methods.synth.forecast import SynthesisForecast
     from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
-    from sfumato.vault.family import Family
-    from sfumato.vault.learn_family import LearnedModel
-    from sfumato.vault.options import (
+    from sfumato.vault.families import Family
+    from sfumato.vault.method_options import (
         KindName,
         KindOptions,
         LearningOptions,
@@ -47,13 +46,14 @@ if TYPE_CHECKING:
         QueryCost,
         SynthesisOptions,
     )
-    from sfumato.vault.publish_family import Published
-    from sfumato.vault.query_family import Asked
+    from sfumato.vault.models import LearnedModel
+    from sfumato.vault.program_runs import ProgramAnswer
+    from sfumato.vault.publications import Published
+    from sfumato.vault.queries import Asked
     from sfumato.vault.release_attacks import ReleaseGate
-    from sfumato.vault.run_family import ProgramAnswer
     from sfumato.vault.session import AskerOf, Asking
     from sfumato.vault.streams import Stream
-    from sfumato.vault.synth_result import Synthesized
+    from sfumato.vault.syntheses import Synthesized
 
 
 class Questions(Shown):
@@ -87,23 +87,25 @@ class Questions(Shown):
         store, free. A request id names one question for good: repeating it is safe.
         """
         cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
-        answer: Answer = self._ask("query", asked, **cost, weights=weights, request_id=request_id)
+        answer: Answer = self._ask(
+            "query", asked=asked, **cost, weights=weights, request_id=request_id
+        )
         return answer
 
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
         """Say what a question would cost and how far its answer would be off; spends nothing."""
-        return cast("Question", self._planned(FAMILIES["query"], asked, **cost)).explain()
+        return cast("Question", self._planned(FAMILIES["query"], asked=asked, **cost)).explain()
 
-    def _planned(self, family: Family, /, *positional: object, **asked: object) -> Plan:
+    def _planned(self, family: Family, /, **asked: object) -> Plan:
         """A plan to show: refused if its answer could not be stored."""
-        prepared = self.prepare(family, *positional, **asked)
+        prepared = self.prepare(family, **asked)
         self._session.confirm(prepared, self._asker_of)
         return prepared
 
-    def prepare(self, family: Family, /, *positional: object, **asked: object) -> Plan:
+    def prepare(self, family: Family, /, **asked: object) -> Plan:
         """Prepare a request to a family, ready to be charged and run; spends nothing."""
         facts = self._session.facts(self._asker_of, self._dataset)
-        return self._session.prepare(family, family.values(*positional, **asked), facts)
+        return self._session.prepare(family, asked, facts)
 
     def answer(
         self,
@@ -129,25 +131,10 @@ class Questions(Shown):
         """The rows themselves, for the owner alone."""
         return self._session.owners_rows(self._dataset, self._asker_of)
 
-    def _ask(
-        self, name: str, /, *positional: object, request_id: str | None = None, **asked: object
-    ) -> Any:
+    def _ask(self, name: str, /, *, request_id: str | None = None, **asked: object) -> Any:
         """Prepare and answer a request to a family."""
         family = FAMILIES[name]
-        return self.answer(
-            family, self.prepare(family, *positional, **asked), request_id=request_id
-        )
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that has no words of its own here."""
-            if name not in FAMILIES:
-                raise AttributeError(f"{type(self).__name__!r} has no method {name!r}")
-            return FAMILIES[name].method(self._ask)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *FAMILIES})
+        return self.answer(family, self.prepare(family, **asked), request_id=request_id)
 
 
 class Private(Questions):
@@ -182,7 +169,7 @@ class Private(Questions):
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked: dict[str, Any] = {"workload": workload, "postprocess": postprocess, **options}
         family = FAMILIES["publish"]
-        planned = self.prepare(family, kind, columns=columns, **cost, **asked)
+        planned = self.prepare(family, kind=kind, columns=columns, **cost, **asked)
         published: Published = self.answer(family, planned, request_id=request_id, gate=gate)
         return published
 
@@ -240,7 +227,7 @@ class Private(Questions):
         """
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         family, asked = FAMILIES["learn"], {"features": features, "target": target, **options}
-        planned = self.prepare(family, kind, **asked, **cost)
+        planned = self.prepare(family, kind=kind, **asked, **cost)
         model: LearnedModel = self.answer(family, planned, request_id=request_id)
         return model
 
@@ -298,7 +285,9 @@ class Private(Questions):
         text, name, language = text_of(program, function)
         options: dict[str, Any] = {"language": language, **asked}
         family = FAMILIES["run"]
-        return self.prepare(family, text, function=name, output=output, epsilon=epsilon, **options)
+        return self.prepare(
+            family, program=text, function=name, output=output, epsilon=epsilon, **options
+        )
 
     def above(
         self,
@@ -356,7 +345,7 @@ class Private(Questions):
         **asked: Unpack[PublishOptions],
     ) -> Publication:
         """Say what `publish`, asked the same, would choose and how far off it would be, free."""
-        publication = self._planned(FAMILIES["publish"], kind, columns=columns, **asked)
+        publication = self._planned(FAMILIES["publish"], kind=kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     def publish_planned(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.column import Column
     from sfumato.data.schema.schema import Schema
     from sfumato.methods.method import Plan
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
     from sfumato.vault.jobs.job import Job
     from sfumato.vault.private import Private
     from sfumato.vault.releases import LocalRelease

@@ -15,13 +15,12 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.privacy.ledger.rules import damaged
-from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet, asking
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymized
 from sfumato.vault.jobs.job import families
 from sfumato.vault.session import plan_digest
-from sfumato.vault.stored_release import AnyRelease, file_names, rendered
+from sfumato.vault.stored_release import AnyRelease, AnyReleases, file_names, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +86,7 @@ class LocalRelease(AnyRelease):
         }
 
 
-class Releases(Shown):
+class Releases(AnyReleases):
     """The releases of a vault. A principal sees their own and those that were opened to them."""
 
     def __init__(self, vault: Vault) -> None:
@@ -206,22 +205,6 @@ class Releases(Shown):
             _releases=self,
             _job=job,
         )
-
-    def _card(self) -> Card:
-        listed = self.list()
-        rows = [
-            (
-                release.id,
-                release.family,
-                release.dataset,
-                release.principal,
-                ", ".join(release.opened_to or ()),
-            )
-            for release in listed
-        ]
-        titles = ("Release", "What", "Data set", "Made for", "Open to")
-        table = CardTable(titles, rows[:10], len(rows[10:]))
-        return Card(f"{len(listed)} kept", {}, table if rows else None)
 
 
 def _for_others(release: Release, *, is_own: bool) -> Release:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.accounting.purchase import Charged
     from sfumato.vault.answer import Answer
     from sfumato.vault.datastore import DataStore
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
     from sfumato.vault.gatekeeper import Gatekeeper
     from sfumato.vault.principals import Principal
     from sfumato.vault.release_attacks import ReleaseGate
@@ -189,7 +189,7 @@ class Facts:
 def prepared_of(family: Family, values: Mapping[str, Any], facts: Facts) -> Plan:
     """Plan a method of a family from its arguments and public facts."""
     asked = {**values, **family.fixed}
-    offer = Offer(**{parameter.name: asked.pop(parameter.name) for parameter in family.cost})
+    offer = Offer(**{name: asked.pop(name) for name in family.cost if name in asked})
     prepared: Plan = family.home().prepare(facts, offer, **asked)
     facts.check(prepared.datasets)
     return prepared

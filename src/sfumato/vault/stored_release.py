@@ -22,12 +22,12 @@ from sfumato.errors import ParameterError
 from sfumato.filesystem import Scratch, check_target, temporary_folder, whole
 from sfumato.methods.publish.box_maps import smallest, to_geojson
 from sfumato.release.output import output_files
-from sfumato.report.display import Card, Shown
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
-from sfumato.vault.publish_family import Published
+from sfumato.vault.publications import Published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sfumato.release.release import Release
@@ -103,6 +103,21 @@ MEDIA = {
     "zip": "application/zip",
 }
 """The kinds of files by their endings."""
+
+
+class AnyReleases(Shown, ABC):
+    """The releases that jobs of a vault have produced, local or behind a server."""
+
+    @abstractmethod
+    def list(self, *, principal: str | None = None) -> Sequence[AnyRelease]:
+        """List the newest releases that a principal may download, the last first."""
+
+    def _card(self) -> Card:
+        rows = [
+            (release.id, release.family, release.dataset, release.made) for release in self.list()
+        ]
+        table = CardTable(("Release", "What", "Data set", "Made"), rows[:10], len(rows[10:]))
+        return Card(f"{len(rows)} kept", {}, table if rows else None)
 
 
 @dataclass(frozen=True)

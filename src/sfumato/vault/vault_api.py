@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.filesystem import check_target, whole
 from sfumato.report.display import Shown
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.principals import OWNER
 from sfumato.vault.private import Private, Questions
 
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
     from sfumato.operations.tokens import Tokens
     from sfumato.release.open_table import Table
     from sfumato.vault.answer import Answer
-    from sfumato.vault.options import (
+    from sfumato.vault.method_options import (
         KindName,
         PublishOptions,
         QueryCost,
         QueryOptions,
         SynthesisOptions,
     )
-    from sfumato.vault.publish_family import Published
-    from sfumato.vault.query_family import Asked
+    from sfumato.vault.publications import Published
+    from sfumato.vault.queries import Asked
     from sfumato.vault.session import AskerOf, Asking
-    from sfumato.vault.synth_result import Synthesized
+    from sfumato.vault.syntheses import Synthesized
 
 
 class AnyVault(Shown, ABC):
@@ -273,15 +272,3 @@ class AnyVault(Shown, ABC):
         private = Private(self._session, asker_of, arguments.text(name, "name"))
         _ = private.schema  # refuses a name that is none of a private data set
         return private
-
-    if not TYPE_CHECKING:  # else every misspelt method would pass for one
-
-        def __getattr__(self, name: str) -> Any:
-            """The method of a family that names its data sets and has no words of its own here."""
-            if name not in FAMILIES or FAMILIES[name].of_dataset:
-                raise AttributeError(f"{type(self).__name__!r} has no method {name!r}")
-            return getattr(self.questions(), name)
-
-    def __dir__(self) -> list[str]:
-        ours = {name for name, one in FAMILIES.items() if not one.of_dataset}
-        return sorted({*super().__dir__(), *ours})

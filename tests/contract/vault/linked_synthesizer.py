@@ -51,7 +51,7 @@ if __name__ == "__main__":
         "sfumato.methods.synth.page",
         "sfumato.report.page",
         "sfumato.vault.vault",
-        "sfumato.vault.synth_family",
+        "sfumato.vault.syntheses",
     ):
         import_module(module)  # once, not by each process
     for stage, place in STAGES.items():

@@ -126,7 +126,7 @@ def test_what_the_form_does_not_know_is_refused(gate: Served) -> None:
     for body, wanted in (
         ({"sql": COUNT, "epsilom": 1}, "option_unknown"),
         ({"epsilon": 1}, "parameter_missing"),
-        ({"sql": 7}, "request_malformed"),
+        ({"sql": 7}, "parameter_type_wrong"),
         ({"sql": "S" * 70_000}, "request_malformed"),
         ({"sql": COUNT, "weights": [1]}, "request_malformed"),
         ({"sql": COUNT, "principal": "owner"}, "option_unknown"),

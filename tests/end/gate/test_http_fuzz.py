@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sfumato.server.routing import Route
 
 FEW, MANY = 5, 150
-SOME = {"get-datasets-name", "post-query", "get-jobs"}
+SOME = {"get-datasets-name", "post-query", "get-jobs", "post-publish", "post-explain-synthesize"}
 """One of each way to ask; the others take their turn in the slow set."""
 
 

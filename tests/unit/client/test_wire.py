@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from sfumato.client.declarations import declared_by
 from sfumato.client.response_reader import Received
 from sfumato.client.stored_releases import job_of
-from sfumato.client.wire import answer_of, jsonable
-from sfumato.errors import InternalError, ParameterError
+from sfumato.client.wire import answer_of
+from sfumato.errors import InternalError
 from sfumato.operations.datasets import DatasetRecord
 from sfumato.operations.releases import ANSWER
-
-
-@pytest.mark.parametrize(
-    ("value", "sent"),
-    [
-        (0.1 + 0.2, 0.30000000000000004),
-        (Fraction(1, 3), "1/3"),
-        (Decimal("0.10"), "0.10"),
-        (True, True),
-        (2**70, 2**70),
-        (date(2024, 2, 29), "2024-02-29"),
-        (datetime(2024, 2, 29, 23, 59, tzinfo=UTC), "2024-02-29"),
-        (np.float64(0.5), 0.5),
-        (np.array([[1, 2]]), [[1, 2]]),
-        (np.array(["2024-02-29T23:59:59.999999999"], "datetime64[ns]"), ["2024-02-29"]),
-        (np.datetime64("1969-12-31T23:00"), "1969-12-31"),
-        (np.array([True, "x", None], object), [True, "x", None]),
-        (("a", ("b",)), ["a", ["b"]]),
-        ({"n": Decimal(2)}, {"n": "2"}),
-    ],
-)
-def test_values_as_json_has_them(value: object, sent: object) -> None:
-    found = jsonable(value, "x")
-    assert found == sent
-    assert type(found) is type(sent)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), Path("x"), object(), [b"x"]])
-def test_what_cannot_be_sent_is_refused(value: object) -> None:
-    with pytest.raises(ParameterError) as refused:
-        jsonable(value, "x")
-    assert refused.value.code == "request_malformed"
 
 
 @pytest.mark.parametrize(

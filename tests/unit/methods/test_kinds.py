@@ -13,7 +13,7 @@ from sfumato.methods.kinds import Kind, kind_named, option_help
 from sfumato.methods.learn.catalogue import KINDS as MODELS
 from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
 from sfumato.methods.synth.methods import FORMS
-from sfumato.vault.options import KindName, KindOptions, LearningOptions
+from sfumato.vault.method_options import KindName, KindOptions, LearningOptions
 
 REGISTRIES = {"publish": PUBLICATIONS, "learn": MODELS, "synthesize": FORMS}
 ALL = [

@@ -1,24 +1,30 @@
-"""A family of methods is one module and one entry: its method and its command come with it."""
+"""A new private method is a module, a request and two entries: its command and routes follow."""
 
 from __future__ import annotations
 
-import inspect
 import json
-import pydoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
 import sfumato as sf
 from sfumato.cli.main import run
+from sfumato.operations import private_methods
+from sfumato.operations.fields import NOT_GIVEN, Name, Request, arg
+from sfumato.operations.operation import OPERATIONS
+from sfumato.operations.private_methods import METHOD_OF, METHODS, Method, PricedRequest
+from sfumato.operations.table import METHOD_COMMANDS, Noun
+from sfumato.server.operation_routes import operation_routes
+from sfumato.server.routing import Call, Route
 from sfumato.vault.creation import create
-from sfumato.vault.families import FAMILIES
-from sfumato.vault.family import Family, Field
+from sfumato.vault.families import FAMILIES, Family
 from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sfumato.server.authorization import Caller
 
 MODULE = """
 from dataclasses import dataclass
@@ -68,24 +74,42 @@ class Tally(Plan):
         return self._release({"answer": pa.table({"n": noisy})}, {})
 
 
-def prepare(facts, offer, *, times):
+def prepare(facts, offer, *, times=1):
     return Tally(facts.declared.schema.table, facts.price(offer), times)
 """
-ENTRY = Family(
-    name="tally",
-    help="Count the rows again and again.",
-    chapter="Vaults: budgeted answers",
-    module="tally_family",
-    fields=(Field("times", "How often.", "N", type=int, default=1),),
+
+
+class Tally(PricedRequest, kw_only=True):
+    """Count the rows again and again."""
+
+    dataset: Annotated[Name, arg("The data set.", positional=True)]
+    times: Annotated[int, arg("The number of counts.")] = NOT_GIVEN
+
+
+FAMILY = Family(name="tally", module="tally_family", shape="query")
+METHOD = Method(
+    family=FAMILY,
+    command="tally",
+    request=Tally,
+    example={"dataset": "visits", "times": 2},
+    command_examples=(),
 )
+HELP = "Count the rows again and again."
 
 
 @pytest.fixture
 def vault(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sf.Vault]:
-    """A vault whose doors know one more family, by a module and an entry and nothing else."""
+    """A vault whose doors know one more method."""
     (files / "tally_family.py").write_text(MODULE)
     monkeypatch.syspath_prepend(files)
-    monkeypatch.setitem(FAMILIES, "tally", ENTRY)
+    monkeypatch.setitem(FAMILIES, "tally", FAMILY)
+    monkeypatch.setitem(METHODS, "tally", METHOD)
+    monkeypatch.setitem(METHOD_OF, "tally", METHOD)
+    monkeypatch.setitem(METHOD_COMMANDS, "tally", Noun("", HELP, "Vaults: budgeted answers"))
+    for operation in private_methods._operations():
+        if operation.name == "tally":
+            request: type[Request] = Tally
+            monkeypatch.setitem(OPERATIONS, request, operation)
     create(Path("clinic"))
     Registration(
         name="visits", source="visits.csv", schema=Path("visits.toml"), epsilon="8"
@@ -94,53 +118,40 @@ def vault(files: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sf.Vault]:
         yield opened
 
 
-def asked(private: sf.Private, *given: Any, **options: Any) -> Any:
-    return private.tally(*given, **options)  # type: ignore[attr-defined]
-
-
-def test_it_is_a_method_of_private(vault: sf.Vault) -> None:
+def test_a_request_is_planned_and_charged_once(vault: sf.Vault) -> None:
     private = vault.private("visits")
-    answer = asked(private, times=3, epsilon=3)
+    plan = private.prepare(FAMILY, times=3, epsilon=3)
+    answer = private.answer(FAMILY, plan)
     # Noise of scale 2: beyond 60 with probability 3 exp(-30) < 1e-12.
     assert all(abs(n - 4000) < 60 for n in answer.table["n"].to_pylist())
     assert answer.cost == {"epsilon": 3.0}
     assert private.remaining["epsilon"] == 5
-    again = asked(private, times=3, epsilon=3, request_id="again")
+    again = private.answer(FAMILY, plan, request_id="again")
     assert not again.charged
     assert again.to_json()["rows"] == answer.to_json()["rows"]
 
 
 def test_without_a_price_it_costs_a_tenth_of_the_budget(vault: sf.Vault) -> None:
-    assert asked(vault.private("visits")).cost == {"epsilon": 0.8}
+    private = vault.private("visits")
+    assert private.answer(FAMILY, private.prepare(FAMILY)).cost == {"epsilon": 0.8}
 
 
-def test_it_is_called_as_its_form_says(vault: sf.Vault) -> None:
-    private: Any = vault.private("visits")
-    asked_for = ["times", "epsilon", "rho", "delta", "request_id"]
-    assert list(inspect.signature(private.tally).parameters) == asked_for
-    assert private.tally.__doc__.startswith(ENTRY.help)
-    assert all(f"{name}: " in private.tally.__doc__ for name in asked_for)
-    assert "tally" in pydoc.render_doc(private.tally)
-    assert "tally" in dir(private)
-    assert "tally" not in dir(vault)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'often'"):
-        private.tally(often=3)
-    with pytest.raises(AttributeError, match="no method 'tallies'"):
-        private.tallies()
-    with pytest.raises(AttributeError, match="no method 'tally'"):
-        vault.tally()  # type: ignore[attr-defined]
+def test_http_plans_it_and_submits_it_as_a_job(vault: sf.Vault) -> None:
+    routes: dict[str, Route] = {
+        route.path: route for route in operation_routes(private_methods._operations())
+    }
+    from sfumato.server.authorization import Caller
 
-
-def test_where_it_names_its_data_sets_a_vault_has_it_too(
-    vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    named = Family(
-        name="ask", help="", chapter="", module="sfumato.vault.query_family",
-        fields=FAMILIES["query"].fields, of_dataset=False,
-    )  # fmt: skip
-    monkeypatch.setitem(FAMILIES, "ask", named)
-    found = vault.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1)  # type: ignore[attr-defined]
-    assert found.table.column_names == ["n"]
+    caller: Caller = Caller("owner")
+    call = Call(vault, caller, values={"dataset": "visits", "times": 2, "epsilon": "1"})
+    forecast = routes["/explain/tally"].handler(call).body
+    assert isinstance(forecast, dict)
+    assert forecast["balance_after"] == "epsilon 7 of 8 left"
+    reply = routes["/tally"].handler(call)
+    assert isinstance(reply.body, dict)
+    assert reply.headers == {"Location": f"/v1/jobs/{reply.body['job']}"}
+    assert vault.jobs.work() == 1
+    assert vault.private("visits").remaining["epsilon"] == 7
 
 
 def test_it_is_a_command(vault: sf.Vault, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,16 +174,14 @@ def test_it_is_a_command(vault: sf.Vault, capsys: pytest.CaptureFixture[str]) ->
         in capsys.readouterr().out
     )
     assert run(["--help"]) == 0
-    assert ENTRY.help in capsys.readouterr().out
+    assert HELP in capsys.readouterr().out
     assert run([*words[:-4], "--epsilon", "11", "--vault", "clinic", "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "parameter_out_of_range"
 
 
-def test_a_name_is_asked_once() -> None:
-    """A shared field means the same in every form, so no family may say it again."""
-    shared = {"epsilon", "rho", "delta", "principal", "purpose", "request_id"}
-    taken = shared | {"name", "out", "option", "explain", "report", "overwrite", "vault", "as_json"}
-    for family in FAMILIES.values():
-        own = [one.name for one in family.fields]
-        assert len(set(own)) == len(own)
-        assert not taken & set(own)
+def test_no_field_has_the_name_of_a_parameter_that_the_command_adds() -> None:
+    taken = {"name", "out", "option", "explain", "report", "overwrite", "vault", "as_json"}
+    taken |= {"principal", "request_id", "model", "require", "owner_report", "publish_findings"}
+    for method in METHODS.values():
+        options = {name for kind in method.kinds for name in method.options_of(kind)}
+        assert not taken & {*method.request.__struct_fields__, *options}

@@ -55,7 +55,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*words: str) -> str:
     """Run a command that must refuse, change nothing, and say why; return the reason."""
     before = contents()
-    done = CliRunner().invoke(build(), list(words))
+    done = CliRunner().invoke(build(words[0]), list(words))
     assert done.exit_code != 0, done.output
     assert contents() == before
     assert isinstance(done.exception, OutputError), done.exception

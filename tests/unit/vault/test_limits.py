@@ -153,7 +153,7 @@ def test_no_stored_answer_is_larger_than_its_bound(vault: Vault) -> None:
     before = 0
     for sql in asked:
         questions = vault.questions(principal="ana")
-        prepared = questions.prepare(FAMILIES["query"], sql, epsilon="0.01")
+        prepared = questions.prepare(FAMILIES["query"], asked=sql, epsilon="0.01")
         questions.query(sql, epsilon="0.01")
         stored = vault.ledger.stored_bytes()["ana"]
         size = prepared.answer_size

@@ -20,7 +20,7 @@ from sfumato.data.schema.layout import FileLayout
 from sfumato.errors import SfumatoError
 from sfumato.methods.synth.linked_request import LinkedRequest
 from sfumato.vault.families import FAMILIES
-from sfumato.vault.synth_result import LinkedTwins
+from sfumato.vault.syntheses import LinkedTwins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -59,7 +59,7 @@ def test_a_stored_answer_needs_no_data(vault: Path) -> None:
 @pytest.mark.parametrize("name", ["facts", "offer", "family", "self", "kind_"])
 def test_a_wrong_option_is_refused_whatever_its_name(vault: Path, name: str) -> None:
     command = ("publish", "histogram", "visits", "--columns", "cost", "--vault", "clinic")
-    done = CliRunner().invoke(build(), [*command, "--explain", "--option", f"{name}=1"])
+    done = CliRunner().invoke(build(command[0]), [*command, "--explain", "--option", f"{name}=1"])
     assert isinstance(done.exception, ParameterError), done.exception
     assert done.exception.code == "option_unknown"
     assert vault.is_dir()
@@ -68,7 +68,7 @@ def test_a_wrong_option_is_refused_whatever_its_name(vault: Path, name: str) -> 
 @pytest.mark.parametrize("option", ["epsilon=1", "columns=cost", "kind=tree", "out=x.csv"])
 def test_an_option_is_never_what_the_command_says_itself(vault: Path, option: str) -> None:
     command = ("publish", "histogram", "visits", "--columns", "cost", "--vault", "clinic")
-    done = CliRunner().invoke(build(), [*command, "--explain", "--option", option])
+    done = CliRunner().invoke(build(command[0]), [*command, "--explain", "--option", option])
     assert isinstance(done.exception, ParameterError), done.exception
     assert done.exception.code == "options_conflict"
     assert vault.is_dir()
@@ -78,7 +78,7 @@ def test_noise_on_the_queries_can_be_written(vault: Path) -> None:
     Path("ranges.csv").write_text("cost_low,cost_high\n0,17\n")
     command = ("publish", "auto", "visits", "--columns", "cost", "--epsilon", "0.01")
     told = ("--workload", "ranges.csv", "--vault", "clinic", "-o", "answers.csv")
-    done = CliRunner().invoke(build(), [*command, *told])
+    done = CliRunner().invoke(build(command[0]), [*command, *told])
     assert done.exit_code == 0, done.exception
     written = sf.Release.load(vault / "answers.csv")
     assert "answers" in written.tables

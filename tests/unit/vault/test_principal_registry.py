@@ -186,7 +186,7 @@ def test_a_plan_is_run_by_who_may(vault: sf.Vault) -> None:
 def test_a_search_that_is_free_is_short_for_all_but_the_owner(
     vault: sf.Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.vault.publish_family.MOST_SEARCHED", 1)
+    monkeypatch.setattr("sfumato.vault.publications.MOST_SEARCHED", 1)
     vault.people.add("ann", "permanent-staff", population="visits", epsilon=1, **BY)
     theirs, ours = vault.private("visits", principal="ann"), vault.private("visits")
     for kind in ("auto", "tree"):

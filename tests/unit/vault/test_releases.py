@@ -16,10 +16,10 @@ from tests.fixtures.ledgers import code_of
 
 import sfumato as sf
 from sfumato.vault.creation import create
-from sfumato.vault.publish_family import Published
+from sfumato.vault.publications import Published
 from sfumato.vault.registration import Registration
 from sfumato.vault.releases import TOPIC
-from sfumato.vault.synth_result import Synthesized
+from sfumato.vault.syntheses import Synthesized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

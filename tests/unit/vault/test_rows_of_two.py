@@ -142,7 +142,7 @@ def test_a_door_refuses_rows_of_two_before_a_charge(one: Asked) -> None:
     private = _private(one.form, TWO)
     before = private.balance
     if one.named == ("node-degrees",):  # the one that bounds by projection
-        prepared: Any = private.prepare(FAMILIES["publish"], *one.named)
+        prepared: Any = private.prepare(FAMILIES["publish"], kind=one.named[0])
         assert prepared.method.most == TWO.max_rows
         return
     door = getattr(private, one.family)
@@ -157,7 +157,9 @@ def test_the_same_can_be_asked_under_another_unit(one: Asked) -> None:
     if one.named == ("node-degrees",):
         assert code_of(private.publish, *one.named) == "unit_unsupported"
         return
-    assert private.prepare(FAMILIES[one.family], *one.named, **one.values).event is not None
+    first = "asked" if one.family == "query" else "kind"
+    named = dict(zip([first], one.named, strict=False))
+    assert private.prepare(FAMILIES[one.family], **named, **one.values).event is not None
 
 
 STREAMED: dict[str, dict[str, Any]] = {

@@ -160,7 +160,7 @@ def test_a_budget_without_delta_says_so(vault: sf.Vault, principal: str) -> None
 def test_explaining_asks_who_asks_whatever_it_costs(vault: sf.Vault) -> None:
     for cost in ({}, {"epsilon": "0.5"}):
         family, asked = FAMILIES["query"], vault.questions(principal="eve")
-        assert code_of(asked.prepare, family, COUNT, **cost) == "principal_unknown"
+        assert code_of(asked.prepare, family, asked=COUNT, **cost) == "principal_unknown"
 
 
 def test_a_delta_that_is_not_used_is_no_cost(private: sf.Private) -> None:

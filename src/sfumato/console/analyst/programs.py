@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.console.analyst.questions import LONGEST_ID, purposes_of, refusal_of
 from sfumato.console.home import gauges
@@ -15,14 +15,15 @@ from sfumato.methods.programs.catalogue import LANGUAGES
 from sfumato.methods.programs.language import PYTHON, language_of
 from sfumato.methods.programs.source import LONGEST, check_length
 from sfumato.methods.programs.templates import NAMES, template
+from sfumato.operations.operation import Context
+from sfumato.operations.private_methods import METHODS, plan, submit
 from sfumato.server import problem_json
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_RUN = FAMILIES["run"]
+_RUN = METHODS["run"]
 _FIELDS = (
     *("dataset", "program", "language", "function", "output", "epsilon", "blocks", "seconds"),
     "purpose",
@@ -47,27 +48,22 @@ def run_program(visit: Visit) -> Page | Redirect:
     request = visit.text("request")[:LONGEST_ID] or None  # a form sent twice is one job
     try:
         fields["program"], fields["language"] = _program_text(visit)
-        arguments = _arguments(fields)
-        purpose = fields["purpose"] or None
-        if visit.text("do") != "run":
-            private = visit.vault.private(
-                fields["dataset"], principal=visit.principal, purpose=purpose
-            )
-            explanation = private.prepare(_RUN, **arguments).explain().text()
-            return _program_form(visit, fields, request, explanation=explanation.splitlines())
-        job = visit.vault.jobs.submit(
-            _RUN.name,
-            fields["dataset"],
+        asked = _RUN.read({name: value for name, value in fields.items() if value}, text=True)
+        context = Context(
+            visit.vault,
             principal=visit.principal,
-            purpose=purpose,
             request_id=OwnRequest(f"console/{request}"),
-            **arguments,
         )
+        if visit.text("do") != "run":
+            _, prepared = plan(_RUN, context, asked)
+            explanation = prepared.explain().text().splitlines()
+            return _program_form(visit, fields, request, explanation=explanation)
+        job = submit(_RUN.family.name, context, asked)
     except SfumatoError as error:
         refusal = refusal_of(error, charging=True)
         status = problem_json.status_of(error)
         return _program_form(visit, fields, refusal=refusal, status=status)
-    return Redirect("/console/jobs", f"The program was submitted as job {job.id}.")
+    return Redirect("/console/jobs", f"The program was submitted as job {job.job}.")
 
 
 def _program_text(visit: Visit) -> tuple[str, str]:
@@ -83,22 +79,6 @@ def _program_text(visit: Visit) -> tuple[str, str]:
         raise ParameterError(
             "program_invalid", "The file is not UTF-8 text. Give a .py or .star file."
         ) from None
-
-
-def _arguments(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of the method. Empty fields keep their defaults."""
-    arguments: dict[str, Any] = {name: fields[name] for name in ("program", "language", "output")}
-    arguments["function"] = fields["function"] or None
-    arguments |= {name: fields[name] for name in ("epsilon", "seconds") if fields[name]}
-    if fields["blocks"]:
-        if not (fields["blocks"].isascii() and fields["blocks"].isdigit()):
-            raise ParameterError(
-                "parameter_out_of_range",
-                "blocks must be a whole number of at least 2.",
-                parameter="blocks",
-            )
-        arguments["blocks"] = int(fields["blocks"][:9])
-    return arguments
 
 
 def _program_form(

@@ -16,14 +16,14 @@ from sfumato.console.page_request import Page, Redirect, Visit, member_page
 from sfumato.errors import SfumatoError
 from sfumato.exact_numbers import decimal_of
 from sfumato.methods.query.page import show_answer
+from sfumato.operations.operation import Context
+from sfumato.operations.private_methods import LONGEST_SQL, METHODS, plan
 from sfumato.privacy.accounting.price import amounts_in_words
 from sfumato.release.plots import pictures_of
 from sfumato.report.blocks import PageTable
 from sfumato.server import problem_json
 from sfumato.server.problem_json import RequestError, not_found
-from sfumato.server.request_schemas import LONGEST_SQL
 from sfumato.text import minute
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.session import OwnRequest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sfumato.vault.answer import Answer
     from sfumato.vault.private import Questions
 
-_QUERY = FAMILIES["query"]
+_QUERY = METHODS["query"]
 _FIELDS = ("sql", "epsilon", "delta", "purpose")
 _MOST_ROWS = 1000
 LONGEST_ID = 64
@@ -53,15 +53,17 @@ def ask(visit: Visit) -> Page | Redirect:
     try:
         # Checked before anything is charged.
         _check_same_question(visit, request, question)
-        questions, plan = _prepare(visit, question)
-        answer = questions.answer(_QUERY, plan, request_id=OwnRequest(f"console/{request}"))
+        questions, prepared = _prepare(visit, question)
+        answer = questions.answer(
+            _QUERY.family, prepared, request_id=OwnRequest(f"console/{request}")
+        )
     except SfumatoError as error:
         refusal = refusal_of(error, charging=True)
         # A refusal may be stored under this request id for good, so the form gets a new one.
         status = problem_json.status_of(error)
         return _question_form(visit, question, refusal=refusal, status=status)
     # After a redirect, a reload of the page repeats a GET and never the question.
-    entry = visit.vault.history.add(visit.principal, request, question, answer, plan.datasets)
+    entry = visit.vault.history.add(visit.principal, request, question, answer, prepared.datasets)
     return Redirect(f"/console/answers/{entry}")
 
 
@@ -159,9 +161,9 @@ def _pays(visit: Visit, account: str) -> bool:
 def _explain(visit: Visit, question: Mapping[str, str]) -> Mapping[str, Any]:
     """The cost and expected error of a question, or the reason why it would be refused."""
     try:
-        questions, plan = _prepare(visit, question)
-        explanation = plan.explain().to_json()
-        _, balance = questions.left_after(plan)
+        questions, prepared = _prepare(visit, question)
+        explanation = prepared.explain().to_json()
+        _, balance = questions.left_after(prepared)
     except SfumatoError as error:
         return {"refusal": refusal_of(error)}
     rows = [
@@ -190,16 +192,9 @@ def _expected_error(row: Mapping[str, Any]) -> str:
 
 
 def _prepare(visit: Visit, question: Mapping[str, str]) -> tuple[Questions, Plan]:
-    if len(question["sql"]) > LONGEST_SQL:
-        raise RequestError(
-            422,
-            "request_malformed",
-            f"A question may have at most {LONGEST_SQL:,} characters. Shorten it or split it.",
-        )
-    purpose = question["purpose"] or None
-    questions = visit.vault.questions(principal=visit.principal, purpose=purpose)
-    cost = {name: question[name] for name in ("epsilon", "delta") if question[name]}
-    return questions, questions.prepare(_QUERY, question["sql"], **cost)
+    typed = {name: value for name, value in question.items() if value or name == "sql"}
+    context = Context(visit.vault, principal=visit.principal)
+    return plan(_QUERY, context, _QUERY.read(typed, text=True))
 
 
 def _request_id(visit: Visit) -> str:

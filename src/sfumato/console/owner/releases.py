@@ -12,9 +12,10 @@ from sfumato.console.page_request import Download, Page, Redirect, Visit, owner_
 from sfumato.console.public_pages import download_file
 from sfumato.data.schema.column import Role
 from sfumato.errors import SfumatoError
+from sfumato.methods.publish.catalogue import KINDS as PUBLICATIONS
+from sfumato.methods.synth.methods import METHOD_WORDS
 from sfumato.server.problem_json import not_found
 from sfumato.vault.config import PrivateSet
-from sfumato.vault.families import FAMILIES
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 from sfumato.vault.jobs.job import COMPARE
 from sfumato.vault.release_attacks import FRAGMENT, PAGE, read_comparison
@@ -68,11 +69,6 @@ def new_release_page(
     if not isinstance(dataset, PrivateSet):
         raise not_found()
     schema = visit.vault.private(name, principal=visit.principal).schema
-    choices = {
-        field.name: field.choices
-        for family in ("publish", "synthesize")
-        for field in FAMILIES[family].fields
-    }
     balances = {account["account"]: account["balance"] for account in visit.vault.accounts()}
     facts = {
         "name": name,
@@ -83,8 +79,8 @@ def new_release_page(
         "quasi": [column.name for column in schema.by_role(Role.QUASI)],
         "algorithms": get_args(Algorithm),
         # Sparse vector needs a workload, which this form cannot ask for.
-        "kinds": [kind for kind in choices["kind"] or () if kind != "above"],
-        "methods": choices["method"],
+        "kinds": [kind for kind in PUBLICATIONS if kind != "above"],
+        "methods": METHOD_WORDS,
         "request": token_hex(8),
     }
     return Page(facts, status, values=values, errors=errors)

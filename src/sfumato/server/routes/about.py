@@ -1,4 +1,4 @@
-"""What the server itself tells: that it is there, and what may be asked of it."""
+"""Routes about the server itself: its health and its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def openapi(_call: Call) -> Reply:
 
 @cache
 def _document() -> bytes:
-    from sfumato.server.route_table import ROUTES  # the table that this very route stands in
+    from sfumato.server.route_table import ROUTES  # which holds this route
 
     return dumps(document(ROUTES), ensure_ascii=False).encode()
 
 
 def health(_call: Call) -> Reply:
-    """That the server answers; nothing of its vault is looked at."""
+    """State that the server answers; the vault is not read."""
     return Reply({"status": "ok"})
 
 
@@ -30,19 +30,19 @@ ROUTES = (
     Route(
         method="GET",
         path="/openapi.json",
-        told="What may be asked of this server, as OpenAPI.",
+        summary="All routes of this server, as OpenAPI.",
         handler=openapi,
         scope=None,
-        gives={"type": "object", "required": ["openapi", "paths"]},
+        answer_schema={"type": "object", "required": ["openapi", "paths"]},
     ),
     Route(
         method="GET",
         path="/health",
-        told="Whether the server answers.",
+        summary="Whether the server answers.",
         handler=health,
         scope=None,
         never_waits=True,
-        gives={
+        answer_schema={
             "type": "object",
             "properties": {"status": {"const": "ok"}},
             "required": ["status"],

@@ -1,4 +1,4 @@
-"""The files of releases: what jobs gave, to download."""
+"""The files of releases, to download."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sfumato.server.routing import Call, Reply, Route
 from sfumato.vault.stored_release import MEDIA
 
 _COPIES, _SECONDS = 4, 60.0
-"""How many times the memory of its tables a file takes while it is written; how long to wait."""
+"""A file takes so many times the memory of its tables while it is written; how long to wait."""
 
 
 def downloaded(call: Call) -> Reply:
@@ -27,7 +27,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/releases/{release}/{file}",
-        told="A release as a file: CSV, Parquet, Arrow, GeoJSON, a page for people, or a bundle.",
+        summary="A file of a release: CSV, Parquet, Arrow, GeoJSON, a report or a bundle.",
         handler=downloaded,
         scope="query",
         media=tuple(media.partition(";")[0] for media in MEDIA.values()),

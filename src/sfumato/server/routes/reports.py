@@ -1,21 +1,41 @@
-"""Randomized reports for the rounds of a vault, from anybody who has a ticket: no token is asked.
+"""Randomized reports for the survey rounds of a vault, from anybody who has a ticket.
 
-Nothing here reads a row of the vault, and nothing is charged: what comes in was randomized before
-it left its device. The pages where people answer are those of `gate.surveys`.
+No token is required. Nothing here reads a row of the vault, and nothing is charged: reports are
+randomized before they leave a device. The pages for people are those of `server.survey_app`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from sfumato.methods.local.collection import rounds_of
+from sfumato.operations.fields import Request, arg, read
 from sfumato.server import problem_json
-from sfumato.server.request_schemas import Input
 from sfumato.server.routing import JSON, Call, Reply, Route
 from sfumato.server.survey_app import MOST_ITEMS, deliver, public_estimate
 
 if TYPE_CHECKING:
     from sfumato.methods.local.collection import Collection
+
+
+class SendReports(Request):
+    """Send randomized reports."""
+
+    reports: Annotated[
+        Annotated[list[Any], Meta(min_length=1, max_length=MOST_ITEMS)],
+        arg("Reports, as {ticket, report}; where one is rejected, the others are stored."),
+    ]
+
+
+class TakeTickets(Request):
+    """Take tickets, one for each report."""
+
+    count: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_ITEMS)], arg("The number of tickets; by default 1.")
+    ] = 1
+
 
 _REJECTED = {
     "type": "array",
@@ -25,19 +45,19 @@ _REJECTED = {
         "required": ["index", "code"],
     },
 }
-_ITEMS = {"type": "array", "minItems": 1, "maxItems": MOST_ITEMS, "items": {}}
-_COUNT = {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS}
 
 
 def _round(call: Call) -> Collection:
-    found = rounds_of(call.vault.config.folder)(call.path["round"])
-    if found is None:
+    """The round of the path; refused if there is none."""
+    collection = rounds_of(call.vault.config.folder)(call.path["round"])
+    if collection is None:
         raise problem_json.not_found()
-    return found
+    return collection
 
 
 def take(call: Call) -> Reply:
-    """Keep reports, each by itself."""
+    """Store reports, each by itself."""
+    read(SendReports, call.values, remote=True)
     status, body = deliver(
         _round(call),
         call.values,
@@ -47,12 +67,13 @@ def take(call: Call) -> Reply:
 
 
 def tickets(call: Call) -> Reply:
-    """Hand tickets out."""
-    return Reply({"tickets": _round(call).tickets(call.values.get("count", 1))})
+    """Return new tickets."""
+    request = read(TakeTickets, call.values, remote=True)
+    return Reply({"tickets": _round(call).tickets(request.count)})
 
 
 def estimate(call: Call) -> Reply:
-    """What the reports tell."""
+    """The estimate from the reports so far."""
     return Reply(public_estimate(_round(call)))
 
 
@@ -60,18 +81,11 @@ ROUTES = (
     Route(
         method="POST",
         path="/reports/{round}",
-        told="Send randomized reports to a round of a survey, each with its ticket.",
+        summary="Send randomized reports to a round of a survey, each with its ticket.",
         handler=take,
         scope=None,
-        takes=(
-            Input(
-                "reports",
-                "Reports, as {ticket, report}; the others are kept where one is rejected.",
-                _ITEMS,
-                required=True,
-            ),
-        ),
-        gives={
+        request=SendReports,
+        answer_schema={
             "type": "object",
             "properties": {"accepted": {"type": "integer"}, "rejected": _REJECTED},
             "required": ["accepted", "rejected"],
@@ -82,11 +96,11 @@ ROUTES = (
     Route(
         method="POST",
         path="/reports/{round}/tickets",
-        told="Ask for tickets, one for each report.",
+        summary="Take tickets, one for each report.",
         handler=tickets,
         scope=None,
-        takes=(Input("count", "How many; one by default.", _COUNT),),
-        gives={
+        request=TakeTickets,
+        answer_schema={
             "type": "object",
             "properties": {"tickets": {"type": "array", "items": {"type": "string"}}},
             "required": ["tickets"],
@@ -97,11 +111,11 @@ ROUTES = (
     Route(
         method="GET",
         path="/reports/{round}",
-        told="What the reports of a round tell so far: the share of each choice, with its error. "
-        "It is renewed by groups of reports.",
+        summary="Estimate the share of each choice from the reports so far, with its error. The "
+        "estimate is renewed by groups of reports.",
         handler=estimate,
         scope=None,
-        gives={
+        answer_schema={
             "type": "object",
             "properties": {
                 "n": {"type": "integer"},

@@ -350,9 +350,7 @@ def _asked(
 
 def _check_question(asked: Mapping[str, object]) -> None:
     """Refuse what a question in SQL does not take, such as what a continual feed does."""
-    takes = [
-        parameter for parameter in FAMILIES["query"].signature.parameters if parameter != "asked"
-    ]
+    takes = (*FAMILIES["query"].cost, "weights")
     for name in asked:
         if name not in takes:
             of_others = (

@@ -340,8 +340,7 @@ class Answering:
             names: tuple[str, ...] = (feed.dataset,)
         else:  # SQL names its data sets itself
             family = FAMILIES[feed.family]
-            values = family.values(**feed.asked)
-            names = self._vault.session.prepare(family, values, facts).datasets
+            names = self._vault.session.prepare(family, feed.asked, facts).datasets
         dataset = next(
             (name for name in names if _dates(facts, name, feed.column) is not None), None
         )
@@ -366,7 +365,7 @@ class Answering:
         facts, session = self._facts(feed), self._vault.session
         if feed.family != CONTINUAL:
             asked = FAMILIES[feed.family]
-            return session.prepare(asked, asked.values(**feed.asked), facts)
+            return session.prepare(asked, feed.asked, facts)
         if not feed.asked.keys() & {"epsilon", "rho"}:
             raise ParameterError(
                 "parameter_missing",

@@ -6,28 +6,26 @@ no row: its stages are those of the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from decimal import Decimal
+from datetime import UTC, datetime
 from enum import StrEnum
-from fractions import Fraction
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sfumato import arguments
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError
 from sfumato.privacy.ledger.rules import check_name
-from sfumato.report.display import Card, Shown
+from sfumato.report.display import Card, CardTable, Shown
 from sfumato.text import dumps
 from sfumato.vault.jobs.anonymize_job import ANONYMIZE, check_option_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
-    from sfumato.vault.family import Family
+    from sfumato.vault.families import Family
 
 
 COMPARE = "compare"
@@ -145,6 +143,42 @@ class Job(Shown):
         return Card(f"{self.id}, {self.family} of {self.dataset}, {self.state}{why}", facts)
 
 
+class AnyJobs(Shown, ABC):
+    """The jobs of a vault, local or behind a server."""
+
+    _pause_seconds: ClassVar[float]
+    """How long `wait` sleeps before it looks again."""
+
+    @abstractmethod
+    def get(self, job: str | Job, *, principal: str | None = None) -> Job:
+        """Get a job as it is now; one of somebody else is unknown."""
+
+    @abstractmethod
+    def list(self, *, principal: str | None = None, limit: int = 100) -> Sequence[Job]:
+        """List the newest jobs of a principal, all for the owner, the last first."""
+
+    def wait(
+        self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
+    ) -> Job:
+        """Wait until a job has ended, at most so many seconds, and return it as it is then."""
+        end = None
+        if seconds is not None:
+            end = time.monotonic() + arguments.seconds(seconds, "seconds")
+        while True:
+            current = self.get(job, principal=principal)
+            if current.is_over or (end is not None and time.monotonic() >= end):
+                return current
+            time.sleep(self._pause_seconds)
+
+    def _card(self) -> Card:
+        listed = self.list()
+        rows = [(job.id, job.family, job.dataset, job.principal, str(job.state)) for job in listed]
+        titles = ("Job", "What", "Data set", "Asked by", "State")
+        table = CardTable(titles, rows[:10], len(rows[10:]))
+        waiting = sum(not job.is_over for job in listed)
+        return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)
+
+
 def _iso_seconds(moment: datetime | None) -> str | None:
     """A moment to the second: finer, it would tell how long rows took."""
     return None if moment is None else moment.isoformat(timespec="seconds")
@@ -176,7 +210,7 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
                 "the server that runs it may not have that file. Give the values as a list.",
             )
         if value is not None:
-            plain[name] = _plain_value(value, name)
+            plain[name] = arguments.plain(value, name)
     length = len(dumps(plain))
     if length > MOST_BYTES:
         raise ParameterError(
@@ -185,30 +219,6 @@ def plain_values(asked: Mapping[str, object], files: Collection[str]) -> dict[st
             "fewer ranges at a time.",
         )
     return plain
-
-
-def _plain_value(value: object, name: str) -> Any:
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    # JSON has no NaN and no infinity: they fall through to the refusal at the end.
-    if isinstance(value, float) and isfinite(value):
-        return value
-    if isinstance(value, Decimal | Fraction):
-        return str(value)  # digit for digit
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(key): _plain_value(element, name) for key, element in value.items()}
-    listed = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(listed, list | tuple):
-        return [_plain_value(element, name) for element in listed]
-    if listed is not value:  # one number of NumPy
-        return _plain_value(listed, name)
-    raise ParameterError(
-        "request_malformed",
-        f"{name} of a job must be plain: numbers, texts, truth values, or lists of them, not "
-        f"{arguments.shown(value)}.",
-    )
 
 
 def families() -> dict[str, Family]:
@@ -243,16 +253,22 @@ def asked_plainly(family: str, asked: Mapping[str, object]) -> dict[str, Any]:
         return options
     if family == COMPARE:
         return plain_values(asked, ())
+    from sfumato.operations.fields import fields  # most jobs are read, not submitted
+    from sfumato.operations.private_methods import METHOD_OF
+
     known = family_named(family)
-    plain = plain_values(
-        asked, [parameter.name for parameter in known.fields if parameter.type is Path]
-    )
-    try:
-        known.signature.bind(**plain)
-    except TypeError as error:
-        takes = ", ".join(parameter.name for parameter in (*known.fields, *known.cost))
+    takes = {field.name: field for field in fields(METHOD_OF[known.name].request)}
+    plain = plain_values(asked, [name for name, field in takes.items() if field.from_file])
+    wrong = [] if known.name in _WITH_OPTIONS else [name for name in plain if name not in takes]
+    missing = [name for name, field in takes.items() if field.required and name not in plain]
+    if wrong or missing != ["dataset"]:
+        problem = f"it takes no {quoted(wrong[0])}" if wrong else "it needs more"
         raise ParameterError(
             "request_malformed",
-            f"A job of {known.name!r} cannot be asked so: {error}. It takes {takes}.",
-        ) from None
+            f"A job of {known.name!r} cannot be asked so: {problem}. It takes {', '.join(takes)}.",
+        )
     return plain
+
+
+_WITH_OPTIONS = ("publish", "learn", "synthesize")
+"""The families whose kinds have options, which planning checks."""

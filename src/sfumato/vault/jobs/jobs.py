@@ -20,7 +20,6 @@ from sfumato import arguments
 from sfumato.data.schema.names import quoted
 from sfumato.errors import InternalError, ParameterError, PolicyError, SfumatoError
 from sfumato.release.files_in_use import JOBS
-from sfumato.report.display import Card, CardTable, Shown
 from sfumato.vault.answer import paid_under
 from sfumato.vault.config import asking
 from sfumato.vault.failure_log import note_failure
@@ -29,6 +28,7 @@ from sfumato.vault.jobs.job import (
     ANSWERING,
     COMPARE,
     MOST_ATTEMPTS,
+    AnyJobs,
     Job,
     JobState,
     asked_plainly,
@@ -237,11 +237,12 @@ class JobWorkers:
 
 
 _MOST_LISTED = 1000
-_PAUSE_SECONDS = 0.05
 
 
-class Jobs(Shown):
+class Jobs(AnyJobs):
     """The jobs of a vault. A principal sees their own jobs, the owner sees all."""
+
+    _pause_seconds = 0.05
 
     def __init__(
         self, vault: Vault, data: DataStore, *, lease_seconds: float = LEASE_SECONDS
@@ -373,19 +374,6 @@ class Jobs(Shown):
         self._workers.look()
         return self.get(stored, principal=principal)
 
-    def wait(
-        self, job: str | Job, *, principal: str | None = None, seconds: float | None = None
-    ) -> Job:
-        """Wait until a job has ended, at most `seconds`, and return it."""
-        end = None
-        if seconds is not None:
-            end = time.monotonic() + arguments.seconds(seconds, "seconds")
-        while True:
-            current = self.get(job, principal=principal)
-            if current.is_over or (end is not None and time.monotonic() >= end):
-                return current
-            time.sleep(_PAUSE_SECONDS)
-
     def start(self, workers: int = 1) -> None:
         """Run jobs in `workers` threads of this process."""
         self._workers.start(arguments.whole(workers, "workers"))
@@ -478,12 +466,3 @@ class Jobs(Shown):
         """The principal whose jobs are visible to the caller; None for all, to an owner."""
         person = self._vault.principal_registry.admitted(asking(principal))
         return None if person.is_owner else person.name
-
-    def _card(self) -> Card:
-        listed = self.list()
-        rows = [(job.id, job.family, job.dataset, job.principal, str(job.state)) for job in listed]
-        table = CardTable(
-            ("Job", "What", "Data set", "Asked by", "State"), rows[:10], len(rows[10:])
-        )
-        waiting = sum(not job.is_over for job in listed)
-        return Card(f"{len(listed)} kept, {waiting} not done yet", {}, table if rows else None)

@@ -60,7 +60,7 @@ def blocks_and_answer(
     monkeypatch.setattr(request, "_wait_until", lambda _moment: None)
     asked: Any = private.prepare(
         FAMILIES["run"],
-        PROGRAM,
+        program=PROGRAM,
         function="f",
         output=[(0, 1000), (0, 60)],
         epsilon=4,

@@ -16,7 +16,7 @@ from sfumato.methods.method import Dataset
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.privacy.accounting.price import price
 from sfumato.testing.entropy import SeededEntropy
-from sfumato.vault.synth_request import LinkedPair, linked_request
+from sfumato.vault.syntheses import LinkedPair, linked_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

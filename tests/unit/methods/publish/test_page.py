@@ -18,7 +18,7 @@ from sfumato.release.page import page
 from sfumato.report.blocks import Folded, Heading
 from sfumato.report.page import render
 from sfumato.report.picture import Picture
-from sfumato.vault.publish_family import check_targets
+from sfumato.vault.publications import check_targets
 
 if TYPE_CHECKING:
     from pathlib import Path

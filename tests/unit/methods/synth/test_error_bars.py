@@ -17,7 +17,7 @@ from sfumato.errors import ParameterError, QueryError
 from sfumato.methods.synth.error_bars import parsed, table_named
 
 if TYPE_CHECKING:
-    from sfumato.vault.synth_result import Synthesized
+    from sfumato.vault.syntheses import Synthesized
 
 SCHEMA = sf.Schema(
     "people",

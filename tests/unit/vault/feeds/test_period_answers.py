@@ -26,7 +26,7 @@ def forge(vault: sf.Vault) -> None:
     """Charge another question under a period's id, as no door lets anybody."""
     who, query = partial(vault.asker, "ann", None), FAMILIES["query"]
     facts = vault.session.facts(who, "")
-    prepared = vault.session.prepare(query, query.values(SHOWN, epsilon="0.1"), facts)
+    prepared = vault.session.prepare(query, {"asked": SHOWN, "epsilon": "0.1"}, facts)
     vault.session.answer(prepared, who, request_id="feed/years/2024")
 
 

@@ -207,7 +207,7 @@ def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:
         )
 
 
-def spelled(
+def without_files(
     facts: Facts,
     /,
     *,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato import arguments
 from sfumato.data.engines.sources import open_source
 from sfumato.errors import ParameterError
-from sfumato.exact_numbers import exact
 from sfumato.methods.query.answer import question as answering
 from sfumato.methods.query.builder import built_tree
 from sfumato.methods.query.plan.plan_cache import RepeatedQuestions
@@ -25,13 +24,12 @@ if TYPE_CHECKING:
 _REPEATED = RepeatedQuestions()
 
 
-def spelled(
+def without_files(
     _facts: Facts, /, *, asked: Asked, weights: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
-    """What is asked, as SQL even where it was built: as it is told to a vault elsewhere."""
+    """The request as HTTP takes it: as SQL, also where the query was built."""
     sql = asked if isinstance(asked, str) else built_tree(asked).sql()
-    shares = None if weights is None else {name: exact(one, name) for name, one in weights.items()}
-    return {"asked": sql, "weights": shares}
+    return {"sql": sql, "weights": weights}
 
 
 def prepare(

@@ -58,7 +58,7 @@ def prepare(
     return models.prepare(kind, request, options)
 
 
-def spelled(_facts: Facts, /, **asked: object) -> dict[str, Any]:
+def without_files(_facts: Facts, /, **asked: object) -> dict[str, Any]:
     """What is asked, which names no file of this machine."""
     features = asked.get("features")
     listed = features if features is None else list(several(features, "features"))

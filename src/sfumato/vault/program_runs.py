@@ -102,7 +102,7 @@ def prepare(
     return prepared
 
 
-def spelled(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, Any]:
+def without_files(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, Any]:
     """What is asked, without files of this machine: as it is told to a vault elsewhere."""
     return {"output": [one.to_record() for one in read_outputs(output)], **asked}
 

@@ -12,7 +12,7 @@ from tests.unit.methods.programs.chambers import OpenChamber
 
 import sfumato as sf
 from sfumato.methods.programs import request
-from sfumato.vault.run_family import ProgramAnswer
+from sfumato.vault.program_runs import ProgramAnswer
 from sfumato.vault.vault import create_vault
 
 if TYPE_CHECKING:
@@ -184,7 +184,12 @@ def test_blocks_follow_from_what_is_declared(private: sf.Private, tmp_path: Path
 
     def blocks(asking: sf.Private, **asked: Any) -> int:
         prepared: Any = asking.prepare(
-            FAMILIES["run"], "def f(): ...", function="f", output=[(0, 1)], epsilon=1, **asked
+            FAMILIES["run"],
+            program="def f(): ...",
+            function="f",
+            output=[(0, 1)],
+            epsilon=1,
+            **asked,
         )
         found: int = prepared.cut.blocks
         return found
