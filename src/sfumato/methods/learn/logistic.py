@@ -61,8 +61,9 @@ _COUNT_SHARE = Fraction(1, 20)
 _PRODUCT_SHARE, _CURVATURE_SHARE = Fraction(1, 4), Fraction(2, 5)
 """The shares for X'X and for X'WX; gradients get the rest."""
 _NEWTON_ROUNDS, _LONGEST_STEP = 6, 4.0
-_NEWTON_GAUSSIAN, _NEWTON_LAPLACE = 100, 1000
-"""The least signal for Newton's method, which needs a curvature in each round."""
+_NEWTON_GAUSSIAN, _NEWTON_LAPLACE = 400, 1000
+"""The least signal for Newton's method, which needs a curvature in each round; decision
+`learn-rounds` says on which tables this was tuned."""
 _ROUNDS = ((30, 2), (100, 4))
 """Below these signals, gradient rounds with Laplace noise: its scale grows with their number."""
 _MOST_ROUNDS = 8
