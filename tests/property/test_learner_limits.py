@@ -113,3 +113,24 @@ def test_lines(kind: str) -> None:
         residual = float(np.var(numbers - fit.predict(CELLS)))
         expected = np.sqrt(residual * np.diag(np.linalg.inv(design.T @ design)))
         assert errors == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.slow
+def test_logistic_regression_of_a_million_rows_at_epsilon_100() -> None:
+    """The error of the coefficients in the Hessian norm is within 2 % of the fit itself."""
+    rng = np.random.default_rng(5)
+    cells = np.rint(np.clip(rng.normal(0, 0.5, (10**6, 9)), -1, 1) * GRID) / GRID
+    design = np.column_stack([np.ones(len(cells)), cells])
+    true = np.array([-0.5, 1.5, -2.0, 0.0, 1.0, 0.5, -0.5, 2.0, -1.0, 0.3])
+    told = rng.random(len(cells)) < 1 / (1 + np.exp(-(design @ true)))
+    learning = planned("logistic", 9, epsilon=100, delta="1e-6", rows=10**6)
+    table = people(cells, np.where(told, "yes", "no").tolist())
+    found: Any = model_of(learning, fitted(learning, table))
+    expected = np.zeros(10)
+    for _ in range(12):  # Newton's method without noise
+        chances = 1 / (1 + np.exp(-(design @ expected)))
+        hessian = (design * (chances * (1 - chances))[:, None]).T @ design
+        expected = expected - np.linalg.solve(hessian, design.T @ (chances - told))
+    error = found.weights[1] - expected
+    assert np.sqrt(error @ hessian @ error) < 0.02 * np.sqrt(expected @ hessian @ expected)
+    assert learning.method.parameters["solver"] == "newton"
