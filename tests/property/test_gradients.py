@@ -47,10 +47,7 @@ COEFFICIENTS = {
         [[200_000, 0, 0, 0, 0, 0], [200_000, 0, 0, 0, 0, 0]],
     ],
 }
-CORNERS = [
-    (10, "m", "x"), (0, "f", "y"), (10, "f", "z"), (5, None, None), (99, "m", "?"),
-    (None, "m", "z"),
-]  # fmt: skip
+CORNERS = [(10, "m", "x"), (0, "f", "y"), (99, None, "?")]
 
 
 def _claims(target: Column, unit: Unit) -> dict[str, Sensitivity]:
@@ -98,10 +95,8 @@ BACKGROUND = [(3, "f", "x", "no", 0), (7, "m", "y", "yes", 1), (2, None, "z", "y
 def _all_figures(target: Column, unit: Unit) -> list[list[dict[str, Any]]]:
     """The sums without a person, and with one after the other beside the same three."""
     rows = 2 if unit.by_person else 1
-    classes = ["no", "yes", *(["maybe"] if target is THREE else [])]
-    people = [
-        [(*corner, told, 99)] * rows for corner in CORNERS for told in [*classes[:2], classes[-1]]
-    ]
+    others = ["yes"] if target is TARGET else ["yes", "maybe"]
+    people = [[(*corner, told, 99)] * rows for corner in CORNERS for told in ["no", *others]]
     tables = [BACKGROUND, *([*BACKGROUND, *one] for one in people)]
     return [_figures(table, target, unit) for table in tables]
 
