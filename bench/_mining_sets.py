@@ -18,9 +18,11 @@ import numpy as np
 from sklearn import datasets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+    Declared = tuple[float, float] | list[str]
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TEST = 0.3
@@ -118,7 +120,7 @@ CENSUS = {
 
 # As `inspect --write` proposes: bounds of numbers, and the values of texts. The duration of a call
 # is left out, because it is known only when the answer is.
-BANK = {
+BANK: dict[str, Declared] = {
     "age": (17.0, 98.0),
     "campaign": (1.0, 56.0),
     "previous": (0.0, 7.0),
@@ -132,7 +134,7 @@ BANK = {
     "contact": ["cellular", "telephone"],
     "poutcome": ["failure", "nonexistent", "success"],
 }  # fmt: skip
-INCOME = {
+INCOME: dict[str, Declared] = {
     "AGEP": (0.0, 99.0),
     "SEX": ["1", "2"],
     "MSP": ["1", "2", "3", "4", "5", "6"],
@@ -145,7 +147,7 @@ class Sample:
     """A table with what is declared of it: bounds of each feature, and of the target its own."""
 
     name: str
-    bounds: dict[str, tuple[float, float] | list[str]]
+    bounds: Mapping[str, Declared]
     """Of a number its bounds; of a text its possible values."""
     rows: NDArray[Any]
     target: NDArray[np.float64]
@@ -257,7 +259,7 @@ def _earns(row: dict[str, str]) -> bool | None:
 
 def _read_mixed(
     name: str,
-    bounds: dict[str, tuple[float, float] | list[str]],
+    bounds: Mapping[str, Declared],
     path: Path,
     target: Callable[[dict[str, str]], bool | None],
 ) -> Sample:

@@ -98,7 +98,7 @@ def test_pca() -> None:
 def test_lines(kind: str) -> None:
     """A target that is not linear, so that rows of less weight would move the line."""
     numbers = np.clip(SCORES + RNG.normal(0, 0.5, ROWS), -8, 8)
-    options = {"penalty": 500} if kind == "ridge" else {}
+    options: dict[str, Any] = {"penalty": 500} if kind == "ridge" else {}
     learning = planned(kind, 4, epsilon=MUCH, rows=ROWS, target=NUMBER, **options)
     table = people(CELLS)
     table = table.set_column(table.column_names.index("told"), "told", pa.array(numbers))

@@ -203,7 +203,10 @@ class LogisticLearning:
         mean = np.mean(path[self.rounds // 2 :], axis=0)
         curvature = modelled_curvature(products, mean)
         covariance = mean_of_rounds_covariance(
-            np.kron(mixing, inverse), curvature, self._gradient_covariance(rows.width), self.rounds
+            np.asarray(np.kron(mixing, inverse), dtype=np.float64),
+            curvature,
+            self._gradient_covariance(rows.width),
+            self.rounds,
         )
         sampling = ridge_inverse(curvature, self._ridge / 4)
         return Fit(mean, covariance + sampling)
@@ -243,7 +246,7 @@ class LogisticLearning:
     def _gradient_covariance(self, width: int) -> FloatArray:
         free, classes = len(self.labels) - 1, len(self.labels)
         between = np.eye(free) - (0 if classes == 2 else 1 / classes)
-        return np.kron(between, np.eye(width)) * self._gradient_sd**2
+        return np.asarray(np.kron(between, np.eye(width)) * self._gradient_sd**2, dtype=np.float64)
 
     def _curvature_matrix(self, blocks: FloatArray) -> FloatArray:
         """The matrix of all free coefficients from its blocks of pairs of classes."""
@@ -294,7 +297,8 @@ def balanced_weights(counts: FloatArray) -> IntArray:
     """Weights in inverse proportion to noisy counts; the smallest class has weight 1."""
     equal = max(float(np.maximum(counts, 0).sum()) / len(counts), 1.0)
     sizes = np.maximum(counts, _LEAST_CLASS * equal)
-    return np.maximum(np.rint(WEIGHT_ONE * sizes.min() / sizes), 1).astype(np.int64)
+    weights = np.rint(WEIGHT_ONE * sizes.min() / sizes)
+    return np.asarray(np.maximum(weights, 1), dtype=np.int64)
 
 
 def ridge_inverse(matrix: FloatArray, ridge: float) -> FloatArray:

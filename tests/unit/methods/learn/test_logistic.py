@@ -153,7 +153,8 @@ def test_probabilities_are_calibrated() -> None:
 def test_balanced_classes_move_the_border_to_the_rarer_class() -> None:
     classes = np.where(CHANCES * RNG.random(1500) > 0.5, "yes", "no").tolist()
     shares = []
-    for options in ({}, {"class_weight": "balanced"}):
+    cases: list[dict[str, Any]] = [{}, {"class_weight": "balanced"}]
+    for options in cases:
         learning = planned("logistic", 3, epsilon=1000, **options)
         found = model_of(learning, fitted(learning, people(CELLS, classes)))
         shares.append(float(np.mean(found.predict(CELLS) == "yes")))
@@ -200,7 +201,8 @@ def test_intervals_contain_what_noise_and_sampling_do(solver: str) -> None:
 def test_the_covariance_of_rounds_is_that_of_drawn_noise() -> None:
     rng = np.random.default_rng(1)
     curvature = np.array([[5.0, 1.0], [1.0, 2.0]])
-    step, noise = np.linalg.inv(curvature + np.eye(2)), np.diag([0.3, 0.1])
+    step: Any = np.linalg.inv(curvature + np.eye(2))
+    noise = np.diag([0.3, 0.1])
     told = mean_of_rounds_covariance(step, curvature, noise, 8)
     means = []
     for _ in range(4000):
