@@ -12,15 +12,17 @@ import csv
 import gzip
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import datasets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
+
+    Declared = tuple[float, float] | list[str]
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TEST = 0.3
@@ -116,13 +118,38 @@ CENSUS = {
 }
 
 
+# As `inspect --write` proposes: bounds of numbers, and the values of texts. The duration of a call
+# is left out, because it is known only when the answer is.
+BANK: dict[str, Declared] = {
+    "age": (17.0, 98.0),
+    "campaign": (1.0, 56.0),
+    "previous": (0.0, 7.0),
+    "euribor3m": (0.6, 5.1),
+    "job": [
+        "admin.", "blue-collar", "entrepreneur", "housemaid", "management", "retired",
+        "self-employed", "services", "student", "technician", "unemployed", "unknown",
+    ],
+    "marital": ["divorced", "married", "single", "unknown"],
+    "housing": ["no", "unknown", "yes"],
+    "contact": ["cellular", "telephone"],
+    "poutcome": ["failure", "nonexistent", "success"],
+}  # fmt: skip
+INCOME: dict[str, Declared] = {
+    "AGEP": (0.0, 99.0),
+    "SEX": ["1", "2"],
+    "MSP": ["1", "2", "3", "4", "5", "6"],
+    "EDU": [str(code) for code in range(1, 13)],
+}
+
+
 @dataclass(frozen=True)
 class Sample:
     """A table with what is declared of it: bounds of each feature, and of the target its own."""
 
     name: str
-    bounds: dict[str, tuple[float, float]]
-    rows: NDArray[np.float64]
+    bounds: Mapping[str, Declared]
+    """Of a number its bounds; of a text its possible values."""
+    rows: NDArray[Any]
     target: NDArray[np.float64]
     target_bounds: tuple[float, float] | None = None
     """Of a number; a class has none."""
@@ -135,10 +162,16 @@ class Sample:
 
     @property
     def scaled(self) -> NDArray[np.float64]:
-        """Every feature clamped to its bounds, which are then -1 and 1."""
-        low, high = np.array(list(self.bounds.values())).T
-        scaled = 2 * (np.clip(self.rows, low, high) - low) / (high - low) - 1
-        return np.asarray(scaled, dtype=np.float64)
+        """Numbers clamped to their bounds, which are then -1 and 1; a text as indicators."""
+        blocks = []
+        for column, declared in zip(self.rows.T, self.bounds.values(), strict=True):
+            if isinstance(declared, list):
+                blocks.append(column[:, None] == np.array(declared, dtype=object))
+            else:
+                low, high = declared
+                cut = np.clip(column.astype(np.float64), low, high)
+                blocks.append((2 * (cut - low) / (high - low) - 1)[:, None])
+        return np.concatenate(blocks, axis=1, dtype=np.float64)
 
 
 def samples() -> Iterator[Sample]:
@@ -158,6 +191,11 @@ def samples() -> Iterator[Sample]:
         encounters = DATA / "clinical" / "diabetes_encounters.csv.gz"
         # A person's first stay, so that a row is a person.
         yield _read("encounters", ENCOUNTERS, encounters, _encounter, once="patient_nbr")
+        bank = DATA / "tabular" / "bank_marketing.csv.gz"
+        yield _read_mixed("bank", BANK, bank, lambda row: row["y"] == "yes")
+        for place in ("national", "ma"):
+            path = DATA / "tabular" / f"acs2019_{place}.csv.gz"
+            yield _read_mixed(f"income, {place}", INCOME, path, _earns)
         census = DATA / "tabular" / "acs2019_national.csv.gz"
         yield _read("census", CENSUS, census, _census, target=(0.0, 200_000.0))
 
@@ -210,6 +248,34 @@ def _census(one: dict[str, str]) -> list[float] | None:
         one["DPHY"] == "2",
         float(one["PINCP"]),
     ]
+
+
+def _earns(row: dict[str, str]) -> bool | None:
+    """Whether an adult's income is above the median of all; None for a row to leave out."""
+    if "N" in (row["PINCP_DECILE"], row["EDU"], row["MSP"]):
+        return None
+    return int(row["PINCP_DECILE"]) >= 6
+
+
+def _read_mixed(
+    name: str,
+    bounds: Mapping[str, Declared],
+    path: Path,
+    target: Callable[[dict[str, str]], bool | None],
+) -> Sample:
+    """A table of a file with numbers and texts, and two classes."""
+    cells, classes = [], []
+    with gzip.open(path, "rt") as stream:
+        for row in csv.DictReader(stream):
+            if (label := target(row)) is not None:
+                cells.append(
+                    [
+                        row[column] if isinstance(declared, list) else float(row[column])
+                        for column, declared in bounds.items()
+                    ]
+                )
+                classes.append(float(label))
+    return Sample(name, bounds, np.array(cells, dtype=object), np.array(classes))
 
 
 def _read(

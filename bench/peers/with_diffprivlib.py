@@ -31,7 +31,9 @@ TOLD = json.loads((FOLDER / "told.json").read_text())
 def made(task: str, epsilon: float, rows: Rows, told: dict[str, Any], low: float) -> list[Any]:
     """The peer's models for a task; rows have features from `low` to 1."""
     width, classes = rows.shape[1], told["classes"]
-    bounds, norm = (np.full(width, low), np.ones(width)), float(np.sqrt(width))
+    bounds = np.full(width, low), np.ones(width)
+    # From -1 to 1, the indicators of one text have one entry that is not 0.
+    norm = told["norm"] if low else float(np.sqrt(width))
     if task == "logistic":
         return [models.LogisticRegression(epsilon=epsilon, data_norm=norm)]
     if task == "naive-bayes":

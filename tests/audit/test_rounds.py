@@ -22,7 +22,6 @@ from sfumato.methods.learn.rounds import (
     OffsetRound,
     best_spending,
     nearest_layers,
-    product_sensitivity,
     reach_of,
 )
 from sfumato.privacy.accounting.losses import Pure
@@ -148,18 +147,3 @@ def test_how_far_rows_count_does_not_follow_from_them(*, twin: bool) -> None:
         return np.asarray(noise.steps(np.full(draws, int(told[1, 1])), entropy) // 64)
 
     assert _violated(outputs, (ALONE, WITHOUT), 4) == twin
-
-
-@pytest.mark.parametrize("twin", [False, True])
-def test_products_pay_for_the_square_of_the_reach(*, twin: bool) -> None:
-    """Twin: the reach itself, as for sums of offsets."""
-    right = product_sensitivity(Rows(), REACH).l1
-    noise = Geometric(epsilon=EPSILON, l1_sensitivity=Fraction(REACH) if twin else right)
-
-    def outputs(told: Any, draws: int, entropy: Entropy) -> NDArray[Any]:
-        moves = told[1, 1:].astype(object)
-        products = np.array([moves[0] ** 2, moves[0] * moves[1], moves[1] ** 2])
-        noisy = noise.steps(np.tile(products, (draws, 1)), entropy)
-        return np.asarray((noisy > REACH**2 // 8).sum(axis=1))
-
-    assert _violated(outputs, (ALONE, WITHOUT), 5) == twin

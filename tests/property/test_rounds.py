@@ -21,9 +21,7 @@ from sfumato.methods.learn.perceptron import sum_mistakes
 from sfumato.methods.learn.rounds import (
     GriddedRows,
     nearest_layers,
-    offset,
     offset_sensitivity,
-    product_sensitivity,
 )
 from sfumato.methods.learn.row_sums import person_sensitivity
 
@@ -44,12 +42,6 @@ def _around(rows: GriddedRows) -> Any:
     return rows.group_sums(CENTRES, REACH, group, layers)
 
 
-def _products(rows: GriddedRows) -> Any:
-    terms = [offset(0) * offset(0), offset(0) * offset(1), offset(1) * offset(1)]
-    centre = np.array([[100, -300], [100, -300]])
-    return rows.sums(centre, REACH, terms, rows.label).sum(axis=0)
-
-
 def _mistakes(rows: GriddedRows) -> Any:
     wide = [*rows.expressions[:2], literal(400), rows.expressions[2]]
     return sum_mistakes(GriddedRows(rows.data, wide, 3), np.array([10, -20, 0]), LINE, REACH)
@@ -59,7 +51,6 @@ Figures = dict[str, np.ndarray[Any, Any]]
 CLAIMS: dict[str, Callable[[Unit], Sensitivity]] = {
     "counts": lambda unit: person_sensitivity(unit, l1=1, l2_squared=1, signed=False),
     "offsets": lambda unit: offset_sensitivity(unit, REACH),
-    "products": lambda unit: product_sensitivity(unit, REACH),
     "mistakes": lambda unit: offset_sensitivity(unit, REACH),
 }
 
@@ -69,7 +60,6 @@ def _figures(rows: GriddedRows) -> Figures:
     return {
         "counts": around[:, 0],
         "offsets": around[:, 1:],
-        "products": _products(rows),
         "mistakes": _mistakes(rows),
     }
 
@@ -99,7 +89,7 @@ def _table(background: Any, person: Any) -> pa.Table:
 
 
 def _told(table: pa.Table, unit: Unit, figures: Callable[[GriddedRows], Figures]) -> Figures:
-    learning = planned("logistic", 2, unit=unit)
+    learning = planned("perceptron", 2, unit=unit)
     label = ClassLabels.of(TARGET).expression()
     with closing(open_duckdb(table)) as engine:
         expressions = [*FeatureSpace(features(2)).expressions(), label]

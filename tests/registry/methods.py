@@ -212,7 +212,8 @@ _FEATURES = {"features": ["x", "c"]}
 _LEARNT: dict[str, tuple[dict[str, Any], ...]] = {
     "linear": ({**_FEATURES, "target": "r"},),
     "ridge": ({**_FEATURES, "target": "r"},),
-    "logistic": ({**_FEATURES, "target": "b"}, {**_FEATURES, "target": "b", "size": 100_000}),
+    "logistic": ({**_FEATURES, "target": "b"}, {**_FEATURES, "target": "b", "size": 100_000},
+                 {**_FEATURES, "target": "b", "solver": "newton", "class_weight": "balanced"}),
     "naive-bayes": ({**_FEATURES, "target": "b"},),
     "tree": ({**_FEATURES, "target": "b", "growth": "greedy", "depth": 2},
              {**_FEATURES, "target": "b", "growth": "stump"},

@@ -33,7 +33,12 @@ class RidgeOptions(NormOptions):
 class LogisticOptions:
     """The options of 'logistic'."""
 
-    learn: Literal["auto", "means", "shape"] = option_field("What is measured.", "auto")
+    solver: Literal["auto", "gradient", "newton"] = option_field(
+        "How the loss is minimised.", "auto"
+    )
+    class_weight: Literal["balanced"] | None = option_field(
+        "Whether small classes count as much as large ones."
+    )
     size: int | None = option_field("About how many rows there are; this number is public.")
 
 

@@ -50,6 +50,8 @@ _START = 0.6
 """Half the width of the cube of starting points, around the mean of all rows."""
 _MOVES = 0.25
 """The prior standard deviation of a centre's move in a round, in every coordinate."""
+_NEGLIGIBLE = 0.005
+"""The noise of a centre, in half widths, below which no offset is clipped."""
 _FLOOR = 0.1
 """The least size of a cluster, as a share of an equal division of all rows."""
 
@@ -208,11 +210,17 @@ def prepare(
         weight = count_weight(reach)
         return OffsetRound.of(spending, request.unit, reach, weight=weight, share=share)
 
+    share = (1 - _MIDDLE) / round_count
+    # No offset is longer than twice the half width of every coordinate: nothing is clipped.
+    unclipped = plan_round(2 * space.size * GRID, share)
+    negligible = request.rows is not None and (
+        unclipped.sum_sd * cluster_count <= _NEGLIGIBLE * request.rows
+    )
     return Clustering(
         space=space,
         clusters=cluster_count,
         middle=plan_round(far, _MIDDLE),
-        lloyd_round=plan_round(near, (1 - _MIDDLE) / round_count),
+        lloyd_round=unclipped if negligible else plan_round(near, share),
         rounds=round_count,
     )
 

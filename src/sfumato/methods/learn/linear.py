@@ -45,6 +45,7 @@ from sfumato.methods.learn.noisy_moments import (
     plan,
     spectral,
 )
+from sfumato.methods.learn.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -245,6 +246,12 @@ class LinearModel(Model):
     @cached_property
     def _weights(self) -> FloatArray:
         return np.asarray(self.tables[COEFFICIENTS].column("weight"), dtype=np.float64)
+
+    def summary(self) -> Summary:
+        """The coefficients with standard errors, z values, p-values and 95 % intervals."""
+        table = self.tables[COEFFICIENTS]
+        title = f"{self.kind.capitalize()} regression of {self.target}"
+        return Summary.of(title, table.column("name").to_pylist(), table)
 
     def check(self) -> None:
         """Refuse weights of other features, and infinite ones."""

@@ -253,7 +253,8 @@ def _class_totals(tables: Sequence[FloatArray], variance: float) -> FloatArray:
     signal = max(float(np.mean(deviations**2)) - noise, 0.0)
     shrunk = middle + deviations * signal / (signal + noise + 1e-12)
     # A floor, because noise may make a class look rarer than it is.
-    return np.maximum(shrunk, middle / 20) + math.sqrt(noise) / 2
+    floor = min(middle / 20, 3 * math.sqrt(noise) + 0.5)
+    return np.maximum(shrunk, floor) + math.sqrt(noise) / 2
 
 
 def clarity(noise: Noise, unit: Unit, rows: int, classes: int) -> float:

@@ -296,7 +296,8 @@ def plan(
 ) -> MomentPlan:
     """Choose the norm and the noise of least variance from public facts.
 
-    The default norm is that of a typical row; with `clips_nothing` it is the largest possible norm.
+    The default norm is that of a typical row. With `clips_nothing`, and where the noise of rows
+    that are not clipped is negligible for the declared number of rows, it is the largest norm.
     """
     space = FeatureSpace(request.features)
     if space.size > MOST_COORDINATES:
@@ -308,18 +309,24 @@ def plan(
         )
     # The target is one coordinate of its own, clamped to its bounds.
     target = None if request.target is None else FeatureSpace((request.target,))
-    plans = [
-        MomentPlan(
-            space,
-            target,
-            request.unit,
-            _norm(space, norm, clips_nothing=clips_nothing),
-            spending,
-            weights or {},
-        )
-        for spending in spendings(request.price)
-    ]
-    return min(plans, key=_weighted_variance)
+
+    def best_plan(norm_on_grid: int) -> MomentPlan:
+        plans = [
+            MomentPlan(space, target, request.unit, norm_on_grid, spending, weights or {})
+            for spending in spendings(request.price)
+        ]
+        return min(plans, key=_weighted_variance)
+
+    unclipped = best_plan(_largest_norm(space))
+    if norm is None and (clips_nothing or _is_negligible(unclipped, request.rows)):
+        return unclipped
+    return best_plan(_norm(space, norm))
+
+
+def _is_negligible(moments: MomentPlan, rows: int | None) -> bool:
+    """Whether noise moves no variance by more than a hundredth of a typical one."""
+    noise = spectral(moments.stddev, moments.space.size) if moments.space.size else 0.0
+    return rows is not None and noise <= rows * float(_TYPICAL) / 100
 
 
 def _weighted_variance(moments: MomentPlan) -> float:
@@ -330,13 +337,16 @@ def _weighted_variance(moments: MomentPlan) -> float:
     )
 
 
-def _norm(space: FeatureSpace, norm: object, *, clips_nothing: bool) -> int:
+def _largest_norm(space: FeatureSpace) -> int:
+    """The norm of the longest possible row, in 1 / GRID."""
+    return isqrt(len(space.blocks) * GRID**2 - 1) + 1
+
+
+def _norm(space: FeatureSpace, norm: object) -> int:
     """R in 1 / GRID: the given norm, or the norm of a typical row."""
-    largest = isqrt(len(space.blocks) * GRID**2 - 1) + 1
+    largest = _largest_norm(space)
     if norm is not None:
         return max(1, min(int(positive(norm, "norm") * GRID), largest))
-    if clips_nothing:
-        return largest
     indicators = sum(isinstance(encoding, Switch | OneHot) for encoding in space.encodings)
     expected = indicators + (len(space.encodings) - indicators) * _TYPICAL
     return min(isqrt(int(expected * GRID**2)), largest)

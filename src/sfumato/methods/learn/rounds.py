@@ -1,16 +1,15 @@
 """Rounds of noisy sums: offsets of rows from centres, clipped to an L1 ball.
 
-k-means, logistic regression and the perceptron read rows in rounds. A round starts from integer
+k-means and the perceptron read rows in rounds. A round starts from integer
 centres that are public or noisy results of earlier rounds. The engine finds the group of each row
-(its class, or the nearest centre), takes the offset o from the group's centre and clips it to an L1
+(the nearest centre), takes the offset o from the group's centre and clips it to an L1
 ball of radius C, the *reach*: if |o| > C, each o_i becomes o_i C / |o|, rounded towards 0. All
 values are integers, so that every engine computes the same sums. Rows near their centre are not
 clipped, and noise grows with the reach, not with the declared bounds.
 
 *Sensitivity*: one row adds 1 to one count. To the sums of all groups and coordinates together it
 adds at most C in L1 and sqrt(C min(C, 2 GRID)) in L2, because |o_i| <= 2 GRID and so
-|o|_2^2 <= |o|_1 max |o_i|. To the sums of o_i o_j, i <= j, it adds at most
-(|o|_1^2 + |o|_2^2) / 2 <= C^2 in L1. `person_sensitivity` goes from a row to a person.
+|o|_2^2 <= |o|_1 max |o_i|. `person_sensitivity` goes from a row to a person.
 
 Decision `learning`.
 """
@@ -65,15 +64,6 @@ def round_to_grid(points: FloatArray) -> IntArray:
 def offset_sensitivity(unit: Unit, reach: int) -> Sensitivity:
     """The sensitivity of the sums of offsets, of all groups and coordinates together."""
     return person_sensitivity(unit, l1=reach, l2_squared=reach * min(reach, 2 * GRID))
-
-
-def product_sensitivity(unit: Unit, reach: int) -> Sensitivity:
-    """The sensitivity of the sums of products o_i o_j, i <= j, of an offset's coordinates.
-
-    The inner product of two rows' products is ((a.b)^2 + sum of a_i^2 b_i^2) / 2 >= 0, so that they
-    are not `signed`.
-    """
-    return person_sensitivity(unit, l1=reach**2, l2_squared=reach**4, signed=False)
 
 
 def best_spending(price: Price, unit: Unit, reach: int) -> Spending:

@@ -54,6 +54,14 @@ _LEAVES = Fraction(1, 2)
 """The share of the budget for the counts of leaves; the levels share the rest equally."""
 
 _BINS = 16
+_GINI_ROW = 1 << 20
+"""A row in scores by Gini impurity."""
+_GINI_CLARITY = 200_000
+"""The least clarity of counts for Gini impurity.
+
+It costs twice as much as correct rows, and was behind at clarities up to 20,000 (decision
+`learning`); but only trees by impurity tend to those that scikit-learn grows.
+"""
 _GROWTHS = ("greedy", "stump", "random")
 
 
@@ -100,7 +108,7 @@ class GreedyTree(TreeLearner):
     the counts of classes in leaves. The nodes of a level have disjoint rows, so that a level costs
     once.
     *Sensitivity*: m rows a person for scores and counts, in L1 and L2; replaced people 2 m and
-    m sqrt(2) for counts, and twice m for scores.
+    m sqrt(2) for counts, and twice m for scores. A score by Gini impurity may move down too.
     *Error*: `error` states the noise of a leaf's count.
     *Edges*: rows without a declared class are not counted; columns of one bin are never useful, and
     may be chosen all the same. Nodes without rows are grown like all others.
@@ -108,6 +116,8 @@ class GreedyTree(TreeLearner):
     """
 
     depth: int
+    gini: bool
+    """Whether questions are scored by Gini impurity, as scikit-learn scores them."""
 
     @cached_property
     def noise(self) -> Noise:
@@ -120,13 +130,39 @@ class GreedyTree(TreeLearner):
 
         Choosing for all nodes is the exponential mechanism over all combinations of questions,
         whose score is the sum of the nodes' scores. The score of a question is the number of rows
-        that the commonest class of either side predicts correctly; it moves by at most the
-        person's weight in that node. A person's weights add up to at most m rows over all nodes,
-        so that the sum moves by at most m rows, and never down if a person is added.
+        that the commonest class of either side predicts correctly, or is by Gini impurity
+        (`scores`); it moves by at most the person's weight in that node. A person's weights add up
+        to at most m rows over all nodes, so that the sum moves by at most m rows; the number of
+        correct rows never moves down if a person is added.
         """
         share = (1 - _LEAVES) / self.depth
         epsilon = self.spending.choice_epsilon(share)
-        return _score_choice(self.request, epsilon, len(self.questions))
+        if not self.gini:
+            return _score_choice(self.request, epsilon, len(self.questions))
+        unit = self.request.unit
+        rows = unit.max_rows * (2 if unit.relation is Neighbours.REPLACE_ONE else 1)
+        # Each side that a person's rows fall into is rounded down once.
+        return Exponential(
+            epsilon=epsilon,
+            candidates=len(self.questions),
+            sensitivity=Fraction(rows * _GINI_ROW + 2**self.depth),
+        )
+
+    def scores(self, no: IntArray, yes: IntArray) -> IntArray:
+        """The score of each question, (nodes, questions), from counts (nodes, classes, questions).
+
+        By Gini impurity, the score of a side with n rows, n_c of each class, is sum n_c^2 / n: the
+        rows less their impurity. Its derivative by n_c is 2 p_c - sum p^2, from -1 to 1, so that it
+        moves by at most the weight of the rows that come or go.
+        """
+        if not self.gini:
+            return np.asarray(no.max(axis=1) + yes.max(axis=1))
+        scale, total = _GINI_ROW // whole_row(self.request.unit), np.zeros((), dtype=object)
+        for side in (no, yes):
+            counts = side.astype(object)  # squares exceed 64 bits
+            rows = np.maximum(counts.sum(axis=1), 1)
+            total = total + scale * (counts**2).sum(axis=1) // rows
+        return total.astype(np.int64)
 
     @property
     def event(self) -> Event:
@@ -135,8 +171,9 @@ class GreedyTree(TreeLearner):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The bins, the classes, the growth and the depth."""
-        return self.grown_by("greedy", self.depth)
+        """The bins, the classes, the growth, the depth, and how questions are scored."""
+        score = "gini" if self.gini else "correct rows"
+        return {**self.grown_by("greedy", self.depth), "score": score}
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -161,10 +198,7 @@ class GreedyTree(TreeLearner):
                 tables = counter.tables(
                     counter.bins, within=parents.leaves[0], layer=parents.layer()
                 )
-            # The score of a question: rows that the commonest class of each side predicts
-            # correctly.
-            no, yes = questions.sides(tables)
-            scores = no.max(axis=1) + yes.max(axis=1)
+            scores = self.scores(*questions.sides(tables))
             chosen = np.concatenate([chosen, self.choices.sample(scores, entropy)])
         tree = _tree_of(questions, chosen)
         (counts,) = counter.tables(tree.leaves, layer=tree.layer())
@@ -258,8 +292,10 @@ def prepare(
     levels = MOST_DEPTH if chosen == "random" else _default_depth(count_clarity)
     if depth is not None:
         levels = whole(depth, "depth", least=1, most=MOST_DEPTH)
-    learner = RandomTree if chosen == "random" else GreedyTree
-    return learner(request, space, labels, spending, levels)
+    if chosen == "random":
+        return RandomTree(request, space, labels, spending, levels)
+    gini = count_clarity >= _GINI_CLARITY
+    return GreedyTree(request, space, labels, spending, levels, gini)
 
 
 def _default_growth(count_clarity: float, classes: int) -> str:

@@ -26,7 +26,7 @@ TOLD: list[str | None] = [["no", "yes", None][at % 3] for at in range(90)]
 ROWS = people(CELLS, TOLD, [at % 30 for at in range(90)])
 KINDS: dict[str, dict[str, Any]] = {
     "kmeans": {"clusters": 3, "rounds": 1},
-    "logistic": {"learn": "shape"},
+    "logistic": {"solver": "newton"},
     "perceptron": {"rounds": 1},
 }
 

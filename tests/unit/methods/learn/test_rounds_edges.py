@@ -16,7 +16,8 @@ from sfumato.methods.learn.model import Model, load_model
 KINDS: dict[str, dict[str, Any]] = {
     "kmeans": {"clusters": 3, "rounds": 1},
     "logistic": {},
-    "logistic shape": {"learn": "shape"},
+    "logistic newton": {"solver": "newton"},
+    "logistic balanced": {"class_weight": "balanced"},
     "perceptron": {"rounds": 2},
 }
 MISSING = pa.table(
