@@ -7,7 +7,7 @@ WORKERS ?= 2
 
 PYTEST := $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: demo check test test-slow test-all test-lowest bench lint types types-all format reference lock clean
+.PHONY: demo check test test-slow test-all test-lowest mutants bench lint types types-all format reference lock clean
 
 demo: $(VENV)/core.stamp
 	$(VENV)/bin/sfumato demo
@@ -37,6 +37,12 @@ test-lowest: $(VENV)/core.stamp
 	$(VENV)/bin/uv pip sync --quiet --python $(LOWEST)/bin/python $(VENV)/lowest.txt
 	$(VENV)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-build-isolation --no-deps -e .
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -W default tests/unit
+
+# Which small changes of the code the tests notice: an hour or two, resumed where it stopped.
+mutants: $(VENV)/test.stamp
+	test -f .mutants/seconds.json || $(VENV)/bin/python tests/mutants.py map
+	$(VENV)/bin/python tests/mutants.py run
+	$(VENV)/bin/python tests/mutants.py table
 
 bench: $(VENV)/bench.stamp
 	$(VENV)/bin/python -m bench
