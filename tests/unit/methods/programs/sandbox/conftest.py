@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -102,7 +101,9 @@ def as_plain_user(script: str, owned: Path | str = "") -> str:
     if not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("unshare or setpriv is missing")
     python = Path(sys.executable).resolve()
-    places = (sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE), python.name)
+    # Packages may be borrowed from another environment: they are where they were imported from.
+    packages = str(Path(pa.__file__).parents[1])
+    places = (sys.base_prefix, packages, str(SOURCE), python.name)
     command = ["unshare", "--mount", "sh", "-c", _AS_PLAIN_USER, "sh", *places, script, str(owned)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if "mount" in done.stderr or "unshare" in done.stderr:
