@@ -48,8 +48,7 @@ def remaining_amounts(budget: Budget, spent: Charge) -> dict[str, Fraction]:
         unbroken.
     """
     largest = {"epsilon": largest_epsilon(budget, spent), "delta": Fraction(0)}
-    if spent == budget.zero() and isinstance(budget.loss(), Approx):
-        # The first charge may take the whole delta: the account then counts sums only.
+    if _may_count_sums_only(budget, spent) is not None:
         largest["delta"] = _guarantee(budget)[1]
     for budget_filter, counts in zip(budget.filters, budget.remaining(spent), strict=True):
         if counts is None:
@@ -67,7 +66,8 @@ def largest_epsilon(budget: Budget, spent: Charge, delta: Fraction = Fraction(0)
     costs no more: without a delta epsilon^2 / 2 (Bun & Steinke 2016, Proposition 1.4), else by the
     conversion to which methods calibrate their noise.
     """
-    largest = Fraction(0)
+    sums = _may_count_sums_only(budget, spent)
+    largest = Fraction(0) if sums is None else largest_epsilon(sums, sums.zero(), delta)
     for budget_filter, counts in zip(budget.filters, budget.remaining(spent), strict=True):
         if counts is None:
             continue
@@ -80,6 +80,11 @@ def largest_epsilon(budget: Budget, spent: Charge, delta: Fraction = Fraction(0)
         elif "epsilon" in left and delta <= left.get("delta", 0):
             largest = max(largest, left["epsilon"])
     return largest
+
+
+def _may_count_sums_only(budget: Budget, spent: Charge) -> Budget | None:
+    """The budget that a first charge may turn this one into: its whole delta for sums."""
+    return budget.sums_only() if spent == budget.zero() else None
 
 
 @lru_cache(maxsize=1024)

@@ -8,10 +8,12 @@ from fractions import Fraction
 import pytest
 
 from sfumato.errors import as_keyword, spell
+from sfumato.exact_numbers import EPSILON_UNIT
 from sfumato.privacy.accounting.balance import (
     describe_balance,
     describe_cost,
     explain_shortage,
+    largest_epsilon,
     remaining_amounts,
 )
 from sfumato.privacy.accounting.events import (
@@ -20,10 +22,12 @@ from sfumato.privacy.accounting.events import (
     GaussianNoise,
     PureEvent,
 )
-from sfumato.privacy.accounting.filters import Budget, Charge
+from sfumato.privacy.accounting.filters import Budget, Charge, RenyiFilter
 from sfumato.privacy.accounting.losses import spendable_rho
 from sfumato.privacy.accounting.price import price
 from sfumato.privacy.accounting.purchase import Charged, Purchase
+from sfumato.privacy.ledger.chain import Account
+from sfumato.privacy.ledger.rules import charge_account
 from sfumato.privacy.mechanisms.spending import spendings
 
 PURE = Budget.for_epsilon_delta(epsilon=3)
@@ -81,6 +85,37 @@ def test_no_more_is_told_than_there_is() -> None:
     most = remaining_amounts(BOTH, used)["epsilon"]
     assert BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most)))
     assert not BOTH.admits(used, BOTH.charge(PureEvent(epsilon=most + Fraction(1, 10**9))))
+
+
+@pytest.mark.parametrize(
+    ("used", "delta"),
+    [
+        *((None, delta) for delta in ("0", "1e-9", "1e-7", "9e-7", "9.5e-7", "1e-6")),
+        *(("0.1", delta) for delta in ("0", "1e-9", "1e-7", "9e-7")),
+    ],
+)
+def test_the_largest_purchase_that_is_told_is_the_largest_that_is_granted(
+    used: str | None, delta: str
+) -> None:
+    budget = Budget.for_epsilon_delta(epsilon=1, delta="1e-6")
+    account = Account("a", None, budget, spent(budget, *([pure(used)] if used else [])))
+    largest = largest_epsilon(budget, account.spent, Fraction(delta))
+
+    def is_granted(epsilon: Fraction) -> bool:
+        charged = pure(str(epsilon)) if delta == "0" else bought(str(epsilon), delta)
+        return charge_account(account, charged) is not None
+
+    assert is_granted(largest)
+    # The conversion between epsilon and rho is rounded against us, by a unit at most.
+    assert not is_granted(largest + 2 * EPSILON_UNIT)
+
+
+def test_a_budget_without_sums_tells_no_delta_for_them() -> None:
+    renyi = RenyiFilter(
+        order=Fraction(8), divergence=Fraction(1), conversion_delta=Fraction(1, 10**6)
+    )
+    budget = Budget((renyi,))
+    assert remaining_amounts(budget, budget.zero())["delta"] == 0
 
 
 def test_what_is_asked_is_told_as_people_write_it() -> None:
