@@ -24,11 +24,12 @@ class Machine:
     """The files by which a kernel tells of swap and control groups."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.groups = folder, folder / "groups"
+        self.folder, self.groups = folder, folder / "control groups"
         self.home = self.groups / "system" / "vault"
         self.home.mkdir(parents=True)
         self.swaps(HEAD + PARTITION)
-        (folder / "mounts").write_text(f"tmp /tmp tmpfs rw 0 0\ncgroup2 {self.groups} cgroup2 rw\n")
+        shown = str(self.groups).replace(" ", "\\040")  # as the kernel writes a space
+        (folder / "mounts").write_text(f"tmp /tmp tmpfs rw 0 0\ncgroup2 {shown} cgroup2 rw\n")
         (folder / "cgroup").write_text("0::/system/vault\n")
 
     def swaps(self, text: str) -> None:
