@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -339,6 +340,11 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def mount_point(written: str) -> Path:
+    """A path from a list of mounts of the kernel, which writes a space in octal."""
+    return Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), written))
 
 
 def umask() -> int:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
+
+from sfumato.filesystem import mount_point
 
 _NEXT = itertools.count()
 _SWAPS, _MOUNTS, _OWN = Path("/proc/swaps"), Path("/proc/self/mounts"), Path("/proc/self/cgroup")
@@ -117,12 +118,7 @@ def _own() -> tuple[Path, Path] | None:
         names = _OWN.read_text().splitlines()
     except OSError:
         return None
-    # The kernel writes a space of a path as \040, in octal.
-    roots = [
-        Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), mount[1]))
-        for mount in mounts
-        if mount[2] == "cgroup2"
-    ]
+    roots = [mount_point(mount[1]) for mount in mounts if mount[2] == "cgroup2"]
     homes = [name[3:] for name in names if name.startswith("0::")]
     if not roots or not homes:
         return None

@@ -7,7 +7,6 @@ replaced by a restored backup would be lost. Decision `ledger-head`.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from urllib.parse import quote
 from sqlalchemy import URL, create_engine, event
 
 from sfumato.errors import LedgerError, ParameterError
-from sfumato.filesystem import LARGE_ANSWERS, LEAST_ROOM
+from sfumato.filesystem import LARGE_ANSWERS, LEAST_ROOM, mount_point
 from sfumato.platform_support import OpenedFile
 from sfumato.privacy.ledger.base import Ledger
 from sfumato.privacy.ledger.commit import OutsideHead, sync_directory
@@ -227,8 +226,7 @@ def file_system(path: Path, mounts: Path = _MOUNTS) -> str | None:
     best, kind = -1, None
     for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
-        escaped = before.split(" ")[4]
-        point = Path(re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), escaped))
+        point = mount_point(before.split(" ")[4])
         # A later mount on the same point hides the earlier one.
         if target.is_relative_to(point) and len(point.parts) >= best:
             best, kind = len(point.parts), after.split(" ")[0]
