@@ -67,10 +67,11 @@ MEAN = "def f(rows):\n    return rows['age'].to_numpy().mean()\n"
 def test_an_answer_comes_out_and_no_sooner_than_it_may(tmp_path: Path) -> None:
     asked = private(tmp_path)
     begun = time.monotonic()
-    answer = asked.run(written(tmp_path, MEAN), **ASKED, epsilon=9)
-    least = longest_seconds(4, 1, BlockLimits(seconds=0.3))
+    # Failed blocks count as the middle of the range, 55; on a busy machine 0.3 s are too few.
+    answer = asked.run(written(tmp_path, MEAN), **{**ASKED, "seconds": 1.5}, epsilon=9)
+    least = longest_seconds(4, 1, BlockLimits(seconds=1.5))
     assert time.monotonic() - begun >= least
-    assert answer.values[0] == pytest.approx(25, abs=30)
+    assert answer.values[0] == pytest.approx(25, abs=20)
     assert answer.cost == {"epsilon": 9}
 
 
