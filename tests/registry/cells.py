@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from tests.registry.tables import Layout, Pair, Relation
 import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.query.sql.tables import PrivateRows
+from sfumato.privacy.accounting.event_records import from_record
 from sfumato.privacy.accounting.filters import Budget
+from sfumato.privacy.accounting.purchase import event_of
 from sfumato.privacy.ledger.memory import memory_ledger
 from sfumato.vault.answer import AnswerIndex
 from sfumato.vault.config import OWNER
@@ -107,9 +110,15 @@ def protected(
 
 
 def check_charged(source: Source, event: Event) -> None:
-    """The ledger holds this event, and nothing else: what losses are compared with was charged."""
+    """The ledger holds this event, and nothing else: what losses are compared with was charged.
+
+    The charge may be a purchase of the event; its pair is proven again as it is read.
+    """
+    entries = [json.loads(entry.body) for entry in source.ledger.entries()]
+    charges = [from_record(entry["event"]) for entry in entries if entry["kind"] == "charge"]
+    assert list(map(event_of, charges)) == [event], "the ledger holds another charge"
     account = source.ledger.account(source.private._dataset)
-    assert account.spent == account.budget.charge(event), "the ledger holds another charge"
+    assert account.spent == account.budget.charge(charges[0]), "the account spent something else"
 
 
 def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | None:
