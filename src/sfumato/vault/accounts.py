@@ -14,7 +14,7 @@ from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import float_below
 from sfumato.filesystem import whole
-from sfumato.privacy.accounting.balance import describe_balance, remaining_amounts
+from sfumato.privacy.accounting.balance import describe_balance, purchase_table, remaining_amounts
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.chain import digest
 from sfumato.privacy.ledger.records import Amendment
@@ -212,6 +212,13 @@ def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
         }
         for account in ledger.accounts()
     ]
+
+
+def purchases_of(ledger: Ledger) -> dict[str, list[dict[str, str]]]:
+    """By account the largest epsilon of one more purchase at several deltas."""
+    return {
+        account.name: purchase_table(account.budget, account.spent) for account in ledger.accounts()
+    }
 
 
 def verified(ledger: Ledger) -> dict[str, Any]:
