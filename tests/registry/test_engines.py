@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tests.registry.engines import TestedEngine
 
 SLICE = ("query COUNT", "publish histogram", "publish items", "publish visits",
-         "publish triangles", "learn linear", "synthesize independent")  # fmt: skip
+         "publish triangles", "learn linear", "synthesize independent", "synthesize graph",
+         "synthesize paths one-level", "stream w-event", "above")  # fmt: skip
 ALL = [cell for cell in cells()
-       if cell.method.family not in ("run", "stream") and cell.price == cell.method.prices[0]
-       and cell.unit == cell.method.form.units[-1]
-       and len(cell.method.form.schemas) == 1]  # fmt: skip
+       if cell.method.family != "run" and cell.price == cell.method.prices[0]
+       and cell.unit == cell.method.form.units[-1]]  # fmt: skip
 FEW = [cell for cell in ALL
        if cell.method.title in SLICE and cell.relation is Relation.ADD_REMOVE]  # fmt: skip
 

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from tests.registry.cells import EXTREME_ROWS, Cell, cells, extreme_pairs
-from tests.registry.tables import LAYOUTS, Layout, Relation
+from tests.registry.cells import EXTREME_ROWS, Cell, cells, extreme_pairs, run_pair
+from tests.registry.engines import DUCKDB
+from tests.registry.forms import PERIODS
+from tests.registry.tables import LAYOUTS, Layout, Relation, extremes, physical
+
+import sfumato as sf
+from sfumato.data.engines.base import everything
+from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Check
@@ -36,6 +44,9 @@ FAST_ON_POSTGRES = [
     or title in ("publish auto 1", "synthesize independent open text", "synthesize paths")
 ]
 """Every method that is not slow, and a slow one of each family: about 60 seconds of one core."""
+PROGRAMS = [cell for cell in cells()
+            if cell.method.family == "run" and cell.unit == "person"
+            and cell.relation is Relation.ADD_REMOVE]  # fmt: skip
 ON_SPARK = ("query COUNT 2", "publish histogram 1", "learn linear",
             "synthesize independent open text", "synthesize graph", "synthesize paths",
             "stream tree", "above")  # fmt: skip
@@ -105,3 +116,78 @@ def test_extreme_cells_decide_nothing_on_spark(
     title: str, layout: Layout, check: Check, on_spark: TestedEngine
 ) -> None:
     check_on(on_spark, BY_PERSON[title], layout, check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", PROGRAMS, ids=lambda cell: cell.method.title)
+def test_no_extreme_cell_decides_about_programs(cell: Cell, check: Check) -> None:
+    check_on(DUCKDB, cell, LAYOUTS[0], check)
+
+
+@pytest.mark.slow
+def test_no_extreme_cell_decides_about_programs_on_postgres(
+    check: Check, on_postgres: TestedEngine
+) -> None:
+    check_on(on_postgres, PROGRAMS[0], LAYOUTS[0], check)
+
+
+@pytest.mark.slow
+def test_no_extreme_cell_decides_about_programs_on_spark(
+    check: Check, on_spark: TestedEngine
+) -> None:
+    check_on(on_spark, PROGRAMS[0], LAYOUTS[0], check)
+
+
+STREAMS = [title for title in TITLES if title.startswith("stream ")]
+
+
+@pytest.mark.parametrize("title", STREAMS)
+def test_extreme_cells_are_in_one_step_of_a_stream_and_not_in_others(title: str) -> None:
+    cell = BY_PERSON[title]
+    every_column, one_column, *_ = extreme_pairs(cell, LAYOUTS[0])
+    for pair in (every_column, one_column):
+        came = [
+            [
+                side["people"].filter(pc.equal(side["people"]["period"], period)).num_rows
+                for period in range(PERIODS)
+            ]
+            for side in (pair.first, pair.second)
+        ]
+        assert sum(fewer != more for fewer, more in zip(*came, strict=True)) == 1
+        coupled = run_pair(cell, pair, rows=EXTREME_ROWS)
+        assert coupled.findings == ()
+        assert coupled.calls >= PERIODS
+    # Of rows whose cells are all extreme no cell of a stream is one; with one such column each is.
+    assert coupled.loss_share > 0
+
+
+def check_gaps(engine: TestedEngine) -> None:
+    """What an engine is said not to hold it refuses, or gives back as something else."""
+    gaps = {
+        (kind, data_type)
+        for layout in LAYOUTS
+        for kind, data_type in layout.by_kind.items()
+        if kind not in engine.held(layout).by_kind
+    }
+    assert gaps
+    for kind, data_type in gaps:
+        given = pa.table({"x": physical(extremes(kind, data_type), data_type)})
+        schema = sf.Schema("t", (sf.Column("x", kind),))
+        try:
+            table = engine.open(given, schema)
+        except SfumatoError:
+            continue
+        try:
+            read = table.engine.run(everything(table.engine.table))
+        finally:
+            table.close()
+        assert read["x"].to_pylist() != given["x"].to_pylist(), (kind, data_type)
+
+
+def test_what_postgres_is_said_not_to_hold_it_does_not_hold(on_postgres: TestedEngine) -> None:
+    check_gaps(on_postgres)
+
+
+@pytest.mark.slow
+def test_what_spark_is_said_not_to_hold_it_does_not_hold(on_spark: TestedEngine) -> None:
+    check_gaps(on_spark)
