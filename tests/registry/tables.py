@@ -112,8 +112,17 @@ class Form:
         name = self.schemas[0].table
         usual = self.usual[name][0]
         columns = layout.extreme_cells(self)
+        if unit == "node":  # all edges of one node: only their other ends are extreme
+            del columns[self.owner]
+        # Equal columns have unequal cells: an edge from a node to itself counts nowhere.
         rows = [
-            {**usual, **{column: cells[place % len(cells)] for column, cells in columns.items()}}
+            {
+                **usual,
+                **{
+                    column: cells[(place + turn) % len(cells)]
+                    for turn, (column, cells) in enumerate(columns.items())
+                },
+            }
             for place in range(max(map(len, columns.values())))
         ]
         by_column = (

@@ -40,10 +40,19 @@ SERVER_LAYOUTS = [
 FAST_ON_POSTGRES = [
     title
     for title in TITLES
-    if not BY_PERSON[title].method.slow
-    or title in ("publish auto 1", "synthesize independent open text", "synthesize paths")
+    if not (BY_PERSON[title].method.slow or BY_PERSON[title].method.family == "stream")
+    or title
+    in (
+        "publish auto 1",
+        "synthesize independent open text",
+        "synthesize paths",
+        "stream tree",
+        "stream w-event",
+        "stream top",
+        "stream auto window",
+    )
 ]
-"""Every method that is not slow, and a slow one of each family: about 60 seconds of one core."""
+"""Of every family all that is quick, of the others some: about 60 seconds of one core."""
 PROGRAMS = [cell for cell in cells()
             if cell.method.family == "run" and cell.unit == "person"
             and cell.relation is Relation.ADD_REMOVE]  # fmt: skip
@@ -159,6 +168,22 @@ def test_extreme_cells_are_in_one_step_of_a_stream_and_not_in_others(title: str)
         assert coupled.calls >= PERIODS
     # Of rows whose cells are all extreme no cell of a stream is one; with one such column each is.
     assert coupled.loss_share > 0
+
+
+def test_an_edge_between_extreme_nodes_counts() -> None:
+    cell = BY_PERSON["publish degrees"]
+    losses = [run_pair(cell, pair).loss_share for pair in extreme_pairs(cell, LAYOUTS[0])]
+    assert min(losses) == 0  # the node of one end is missing
+    assert max(losses) > 0
+
+
+def test_all_extreme_edges_of_a_node_are_its_own() -> None:
+    cell = BY_PERSON["publish node-degrees edges of people"]
+    first, *_ = extreme_pairs(cell, LAYOUTS[0])
+    came = first.second["friends"].num_rows - first.first["friends"].num_rows
+    assert came > 1
+    assert set(first.second["friends"]["a"].to_pylist()[-came:]) == {900}
+    assert run_pair(cell, first).loss_share > 0
 
 
 def check_gaps(engine: TestedEngine) -> None:
