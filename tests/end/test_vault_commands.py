@@ -116,6 +116,7 @@ def test_people_get_a_table_with_error_bars(folder: Path) -> None:
     assert " left" in told
     assert "Spent" not in told
     assert "Spent" in details
+    assert "Largest epsilon" in details
     assert "Hides whether any one 'patient' is present" in shown
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 from tests.registry.coupling import Coupled, Result, couple
+from tests.registry.engines import DUCKDB, TestedEngine
 from tests.registry.methods import METHODS, PRICES, Method, Source
 from tests.registry.tables import Layout, Pair, Relation
 
-import sfumato as sf
 from sfumato.errors import SfumatoError
 from sfumato.methods.query.sql.tables import PrivateRows
 from sfumato.privacy.accounting.event_records import from_record
@@ -31,10 +29,11 @@ from sfumato.vault.private import Private
 from sfumato.vault.session import Asker, Session
 
 if TYPE_CHECKING:
-    from sfumato.privacy.accounting.events import Event
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-Opener = Callable[[pa.Table, sf.Schema], Any]
-"""Opens an Arrow table as an `sf.Table` of one engine."""
+    import pyarrow as pa
+
+    from sfumato.privacy.accounting.events import Event
 
 T = TypeVar("T")
 RELATIONS = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
@@ -92,18 +91,13 @@ def within(seconds: float, cases: Iterable[T]) -> Iterator[T]:
         yield case
 
 
-def open_here(table: pa.Table, schema: sf.Schema) -> Any:
-    """Open a table in DuckDB, as people give it."""
-    return sf.read(table, schema, strict=False)
-
-
 def _same(held: Any) -> Any:
     return held
 
 
 @contextmanager
 def protected(
-    cell: Cell, unit: Any, tables: Mapping[str, pa.Table], opener: Opener
+    cell: Cell, unit: Any, tables: Mapping[str, pa.Table], engine: TestedEngine = DUCKDB
 ) -> Iterator[Source]:
     """The tables of one side under one budget, as `sf.protect` puts a single table."""
     schemas = cell.method.form.declared(unit)
@@ -115,14 +109,14 @@ def protected(
         catalogue, places = {}, {}
         for schema in schemas:
             ledger.attach(schema.table, account=first)
-            held = stack.enter_context(closing(opener(tables[schema.table], schema)))
+            held = stack.enter_context(closing(engine.open(tables[schema.table], schema)))
             catalogue[schema.table] = PrivateRows(schema, schema.unit, first)
             places[schema.table] = Location(IN_PROCESS, partial(_same, held), schema.unit)
         session = Session(
             catalogue, DataStore(places), Gatekeeper(ledger, AnswerIndex()), Fraction(50)
         )
         private = Private(session, lambda _: Asker(OWNER, (first,)), first)
-        yield Source(private, tables, unit, ledger)
+        yield Source(private, tables, unit, ledger, engine.feed)
 
 
 def check_charged(source: Source, event: Event) -> None:
@@ -137,7 +131,9 @@ def check_charged(source: Source, event: Event) -> None:
     assert account.spent == account.budget.charge(charges[0]), "the account spent something else"
 
 
-def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | None:
+def refusal(
+    cell: Cell, unit: Any, layout: Layout | None = None, engine: TestedEngine = DUCKDB
+) -> Refused | None:
     """Whether a cell is refused whatever the rows are: so for tables without a row.
 
     Planning refuses units and prices; opening a table refuses physical types.
@@ -146,7 +142,7 @@ def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | No
     types = {} if layout is None else layout.types(form)
     tables = {name: form.table(name, [], types) for name in form.rows}
     try:
-        with protected(cell, unit, tables, open_here) as source:
+        with protected(cell, unit, tables, engine) as source:
             cell.method.prepare(source, PRICES[cell.price])
     except SfumatoError as error:
         return Refused(error.code)
@@ -154,14 +150,19 @@ def refusal(cell: Cell, unit: Any, layout: Layout | None = None) -> Refused | No
 
 
 def run_pair(
-    cell: Cell, pair: Pair, opener: Opener = open_here, *, rows: int | None = None, seed: int = 1
+    cell: Cell,
+    pair: Pair,
+    engine: TestedEngine = DUCKDB,
+    *,
+    rows: int | None = None,
+    seed: int = 1,
 ) -> Coupled:
     """Couple the two runs of a pair of neighbours."""
     unit = cell.declared(rows)
 
     def side(tables: Mapping[str, pa.Table]) -> Callable[[], Result]:
         def run() -> Result:
-            with protected(cell, unit, tables, opener) as source:
+            with protected(cell, unit, tables, engine) as source:
                 prepared = cell.method.prepare(source, PRICES[cell.price])
                 event, tables_released = cell.method.answer(source, prepared)
                 check_charged(source, event)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.registry.cells import Cell, Opener, open_here, refusal, run_pair
+from tests.registry import engines
+from tests.registry.cells import Cell, refusal, run_pair
 from tests.registry.coverage import PROPERTY
-from tests.registry.tables import Layout, Pair, Relation
-
-import sfumato as sf
-from sfumato.data.engines.base import named
+from tests.registry.engines import DUCKDB, TestedEngine
+from tests.registry.tables import Relation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from tests.registry.tables import Layout, Pair
 
 Check = Callable[..., None]
 
@@ -29,23 +27,24 @@ def check(record_property: Callable[[str, object], None]) -> Check:
         pairs: Callable[[], list[Pair]],
         *,
         what: str,
-        opener: Opener = open_here,
-        engine: str = "duckdb",
+        engine: TestedEngine = DUCKDB,
         layout: Layout | None = None,
         rows: int | None = None,
         seeds: tuple[int, ...] = (1,),
     ) -> None:
         relation = "add" if cell.relation is Relation.ADD_REMOVE else "replace"
         facts = {"method": cell.method.title, "unit": cell.unit, "relation": relation,
-                 "engine": engine, "price": cell.price, "what": what}  # fmt: skip
-        refused = refusal(cell, cell.declared(rows), layout)
+                 "engine": engine.name, "price": cell.price, "what": what,
+                 "gaps": engine.gaps(layout) if layout else []}  # fmt: skip
+        layout = engine.held(layout) if layout else None
+        refused = refusal(cell, cell.declared(rows), layout, engine)
         if refused is not None:
             record_property(PROPERTY, {**facts, "refused": refused.code})
             return
         found, count, spent = [], 0, []
         for pair in pairs():
             for seed in seeds:
-                coupled = run_pair(cell, pair, opener, rows=rows, seed=seed)
+                coupled = run_pair(cell, pair, engine, rows=rows, seed=seed)
                 count += 1
                 spent.append((float(coupled.claimed_share), float(coupled.loss_share)))
                 found += [f"{cell.title}, {pair.label}: {one}" for one in coupled.findings]
@@ -57,31 +56,12 @@ def check(record_property: Callable[[str, object], None]) -> Check:
 
 
 @pytest.fixture
-def open_postgres(postgres_url: str) -> Opener:
-    """Open tables in PostgreSQL."""
-    from sfumato.data.engines.postgres import Postgres
-
-    def opener(table: pa.Table, schema: sf.Schema) -> Any:
-        engine = Postgres(postgres_url, named("none"))
-        own = ExitStack()
-        own.callback(engine.close)
-        return _lent(own, engine, table, schema)
-
-    return opener
+def on_postgres(postgres_url: str) -> TestedEngine:
+    """PostgreSQL."""
+    return engines.postgres(postgres_url)
 
 
 @pytest.fixture
-def open_spark(spark_session: Any) -> Opener:
-    """Open tables in Spark, whose session outlives them."""
-    from sfumato.data.engines.spark.engine import Spark
-
-    return lambda table, schema: _lent(
-        ExitStack(), Spark(spark_session, named("none")), table, schema
-    )
-
-
-def _lent(own: ExitStack, engine: Any, table: pa.Table, schema: sf.Schema) -> Any:
-    """A table that is taken back when it is closed, before its engine is."""
-    engine._table = own.enter_context(engine.lend(table))
-    engine.close = own.close
-    return sf.Table(engine, schema, ("declared",) * len(schema.columns))
+def on_spark(spark_session: Any) -> TestedEngine:
+    """Spark."""
+    return engines.spark(spark_session)

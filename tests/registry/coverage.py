@@ -20,7 +20,9 @@ def lines(cells: Iterable[Covered]) -> Iterator[str]:
     found: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     totals: Counter[str] = Counter()
     spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    gaps: set[str] = set()
     for cell in cells:
+        gaps |= {f"{cell['engine']} does not hold {gap}" for gap in cell["gaps"]}
         place = f"{cell['unit']} {cell['relation']} {cell['engine']}"
         if cell.get("refused"):
             found[cell["method"]][place][f"refused ({cell['refused']})"] += 1
@@ -42,6 +44,7 @@ def lines(cells: Iterable[Covered]) -> Iterator[str]:
                 f"{method:34} of what is charged, calls claim {min(claims):.3f} to "
                 f"{max(claims):.3f}; the worst pair loses {max(losses):.3f}"
             )
+    yield from sorted(gaps)
     figures = ", ".join(f"{many:,} {name}" for name, many in sorted(totals.items()))
     yield f"{len(found):,} ways to ask registered methods; {figures}"
 

@@ -26,6 +26,7 @@ from sfumato.vault.streams import plan_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from tests.registry.coupling import Result
     from tests.registry.tables import Form
@@ -46,6 +47,8 @@ class Source:
     tables: Mapping[str, pa.Table]
     unit: Any
     ledger: Any
+    feed: Callable[[pa.Table], AbstractContextManager[Any]]
+    """Holds the rows of a step where the engine reads them."""
 
 
 @dataclass(frozen=True)
@@ -302,10 +305,10 @@ def _stream(name: str, variant: str = "", **asked: Any) -> Method:
         _, cost = prepared
         stream = source.private.stream(name, **options, **cost)
         table = source.tables["people"]
-        steps = [
-            stream.step(table.filter(pc.equal(table["period"], period)))
-            for period in range(forms.PERIODS)
-        ]
+        steps = []
+        for period in range(forms.PERIODS):
+            with source.feed(table.filter(pc.equal(table["period"], period))) as came:
+                steps.append(stream.step(came))
         return stream.whole.event, {str(one.number): one.table for one in steps}
 
     return Method("stream", name, forms.PEOPLE, prepare, answer, variant)

@@ -112,8 +112,17 @@ class Form:
         name = self.schemas[0].table
         usual = self.usual[name][0]
         columns = layout.extreme_cells(self)
+        if unit == "node":  # all edges of one node: only their other ends are extreme
+            del columns[self.owner]
+        # Equal columns have unequal cells: an edge from a node to itself counts nowhere.
         rows = [
-            {**usual, **{column: cells[place % len(cells)] for column, cells in columns.items()}}
+            {
+                **usual,
+                **{
+                    column: cells[(place + turn) % len(cells)]
+                    for turn, (column, cells) in enumerate(columns.items())
+                },
+            }
             for place in range(max(map(len, columns.values())))
         ]
         by_column = (
@@ -212,8 +221,21 @@ _DATES = [dt.date(1, 1, 1), dt.date(9999, 12, 31)]
 _DATE_TEXTS = ["0001-01-01", "9999-12-31", "2020-02-30", "12020-01-01", "", "yesterday"]
 
 
-def extremes(declared: sf.Kind, kind: pa.DataType) -> list[Any]:
-    """Extreme cells that a physical type holds under a declared kind; missing is one of them."""
+def extremes(
+    declared: sf.Kind, kind: pa.DataType, days: Mapping[str, tuple[int, int]] | None = None
+) -> list[Any]:
+    """Extreme cells that a physical type holds under a declared kind; missing is one of them.
+
+    Days that an engine does not hold are its first and its last instead.
+    """
+    if days is not None and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        first, last = days["timestamp" if pa.types.is_timestamp(kind) else "date"]
+        ticks = _ticks(DAY, kind) // _ticks(DAY, pa.date32())
+        least, most = max(first * ticks, -(2**63)), min((last + 1) * ticks - 1, 2**63 - 1)
+        return [
+            None if cell is None else min(max(_ticks(cell, kind), least), most)
+            for cell in extremes(declared, kind)
+        ]
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         if declared is sf.Kind.TEXT:
             return [*_TEXTS, None]
@@ -241,6 +263,8 @@ class Layout:
 
     name: str
     by_kind: Mapping[sf.Kind, pa.DataType]
+    days: Mapping[str, tuple[int, int]] | None = None
+    """The first and the last day that an engine holds, as `TestedEngine.days`."""
 
     def types(self, form: Form) -> dict[str, pa.DataType]:
         """The physical type of each column that is not stored in the usual one."""
@@ -255,7 +279,9 @@ class Layout:
         """Every extreme cell of every column."""
         types = self.types(form)
         return {
-            column.name: extremes(column.kind, types.get(column.name, form.types[column.name]))
+            column.name: extremes(
+                column.kind, types.get(column.name, form.types[column.name]), self.days
+            )
             for column in form.schemas[0].columns
             if column.name not in form.keys
         }
@@ -276,5 +302,6 @@ LAYOUTS = (
     Layout("words", {_K.INTEGER: pa.uint32(), _K.REAL: pa.int32(),
                      _K.DATE: pa.timestamp("us")}),
     Layout("fractions", {_K.INTEGER: pa.decimal128(20, 2), _K.REAL: pa.decimal128(18, 17)}),
+    Layout("digits", {_K.INTEGER: pa.decimal128(18, 0), _K.REAL: pa.decimal128(15, 2)}),
 )  # fmt: skip
 """Physical types under declared kinds; `plain` is what each kind is stored as."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from tests.fixtures.slices import few_fast
-from tests.registry.cells import Cell, cells, open_here, protected
+from tests.registry.cells import Cell, cells, protected
 from tests.registry.methods import METHODS, PRICES
 
 from sfumato.errors import SfumatoError
@@ -66,7 +66,7 @@ def plan_of(cell: Cell) -> dict[str, Any]:
     unit = cell.declared()
     tables = {name: form.table(name, [], {}) for name in form.rows}
     try:
-        with protected(cell, unit, tables, open_here) as source:
+        with protected(cell, unit, tables) as source:
             plan = cell.method.prepare(source, PRICES[cell.price])
     except SfumatoError as error:
         return {"refused": type(error).__name__}

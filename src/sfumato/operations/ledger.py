@@ -27,14 +27,18 @@ MOST_LINES = 2000
 _NO_ACCOUNTS = "The ledger has no accounts yet."
 
 
-class AccountRecord(Result):
-    """An account: its budget, what was spent, and what one more question may cost."""
+class AccountRecord(Result, omit_defaults=True):
+    """An account: its budget, what was spent, and what one more question may cost.
+
+    `purchases` are the largest epsilon of one more question at several deltas.
+    """
 
     account: str
     budget: str
     spent: str
     remaining: dict[str, float]
     balance: str
+    purchases: tuple[dict[str, str], ...] = ()
 
     def show(self) -> None:
         """Print the account as a table of one row."""
@@ -51,12 +55,21 @@ class AccountList(Result):
         _print_accounts(self.accounts)
 
     def show_details(self) -> None:
-        """Print a table with the whole budget too, and what was spent in each way of counting."""
+        """Print the whole budget too, what was spent in each way of counting, and what one more
+        question may cost at several deltas.
+        """
         rows = [
             (account.account, account.balance, account.budget, account.spent)
             for account in self.accounts
         ]
         print_table(("Account", "Budget", "Whole", "Spent"), rows, _NO_ACCOUNTS)
+        purchases = [
+            (account.account, purchase["delta"], purchase["epsilon"])
+            for account in self.accounts
+            for purchase in account.purchases
+        ]
+        if purchases:
+            print_table(("Account", "With delta", "Largest epsilon of a question"), purchases, "")
 
 
 class Verified(Result):
@@ -181,7 +194,7 @@ class JoinHost(Request):
 )
 def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
     """Read the accounts; those of an owner are all."""
-    from sfumato.vault.accounts import balances_of
+    from sfumato.vault.accounts import balances_of, purchases_of
 
     registry = context.vault.principal_registry
     name = request.principal or context.principal
@@ -194,7 +207,10 @@ def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
     accounts = balances_of(context.vault.ledger)
     if not registry.get(name).is_owner:
         accounts = [each for each in accounts if each["account"].partition("/")[2] == name]
-    return AccountList.from_json({"accounts": accounts})
+    purchases = purchases_of(context.vault.ledger)
+    return AccountList.from_json(
+        {"accounts": [{**each, "purchases": purchases[each["account"]]} for each in accounts]}
+    )
 
 
 @operation("ledger verify", allowed=OWNERS, examples=[{}], method="GET", path="/admin/verify")

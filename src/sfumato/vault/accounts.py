@@ -19,7 +19,12 @@ from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import EPSILON_UNIT, float_below
 from sfumato.filesystem import whole
 from sfumato.privacy.accounting import zcdp
-from sfumato.privacy.accounting.balance import describe_balance, describe_cost, remaining_amounts
+from sfumato.privacy.accounting.balance import (
+    describe_balance,
+    describe_cost,
+    purchase_table,
+    remaining_amounts,
+)
 from sfumato.privacy.accounting.composition import basic_price, total
 from sfumato.privacy.accounting.event_records import from_record
 from sfumato.privacy.accounting.filters import Budget
@@ -226,6 +231,13 @@ def balances_of(ledger: Ledger) -> list[dict[str, Any]]:
         }
         for account in ledger.accounts()
     ]
+
+
+def purchases_of(ledger: Ledger) -> dict[str, list[dict[str, str]]]:
+    """By account the largest epsilon of one more purchase at several deltas."""
+    return {
+        account.name: purchase_table(account.budget, account.spent) for account in ledger.accounts()
+    }
 
 
 def verified(ledger: Ledger) -> dict[str, Any]:

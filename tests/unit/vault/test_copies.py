@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,10 +18,11 @@ from sfumato.errors import LedgerError
 from sfumato.privacy.accounting.filters import Budget
 from sfumato.privacy.ledger.memory import MemoryStore, memory_ledger
 from sfumato.privacy.mechanisms.sparse_vector import SparseVector
+from sfumato.vault.creation import create
+from sfumato.vault.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SCHEMA = """\
 table = "visits"
@@ -71,3 +73,28 @@ def test_a_judgement_draws_under_its_receipt_alone() -> None:
     ledger.store(receipt, b"stored")
     for one in (run, kept):
         assert code_of(one.ask, [5]) == "receipt_invalid"
+
+
+def test_one_file_in_two_vaults_has_two_budgets_as_the_guide_says(tmp_path: Path) -> None:
+    (tmp_path / "visits.toml").write_text(SCHEMA)
+    (tmp_path / "visits.csv").write_text("patient\n1\n2\n3\n")
+    for name in ("one", "two"):
+        create(tmp_path / name)
+        added = Registration(
+            name="visits",
+            source=str(tmp_path / "visits.csv"),
+            schema=tmp_path / "visits.toml",
+            epsilon=1,
+        )
+        added.add_to(tmp_path / name)
+        with sf.open(tmp_path / name) as vault:
+            private = vault.private("visits")
+            private.query("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+            assert code_of(private.query, "SELECT COUNT(*) + 1 AS n FROM visits", epsilon=1) == (
+                "budget_exhausted"
+            )
+    guide = (Path(__file__).parents[3] / "docs/guide/vault.md").read_text()
+    said = " ".join(guide.split())
+    assert "All of this holds **within one vault**." in said
+    assert "the same file added to two vaults has two budgets" in said
+    assert "for people who are in several, the promises add up" in said

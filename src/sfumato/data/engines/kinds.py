@@ -115,9 +115,10 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
         raise SourceError(
             "column_type_unsupported",
             f"Cannot use the type of column {named}{others}. Allowed are integers up to 64 bits, "
-            f"reals, decimals of at most {DIGITS_OF_REAL} digits, text, dates, timestamps "
-            "without a zone at midnight, and booleans; convert the others, in a database by a view "
-            "with CAST(... AS DOUBLE PRECISION), say, or leave them out.",
+            f"reals, decimals of at most {DIGITS_OF_REAL} declared digits "
+            f"({DIGITS_OF_INTEGER} without a fraction), text, dates, timestamps without a zone at "
+            "midnight, and booleans; convert the others, in a database by a view with "
+            "CAST(... AS DOUBLE PRECISION), say, or leave them out.",
         )
     return {name: kind for name, kind in kinds.items() if kind is not None}
 

@@ -3,8 +3,10 @@
 Files are converted as they are read; a table of a database cannot be. So the table node of such an
 engine is marked with the columns that may hold malformed cells, and rendering replaces the node by
 a selection. A timestamp at midnight becomes its day. A timestamp with a time of day, an infinite
-one, and text whose bytes are not UTF-8 (which Spark stores unchecked) become NULL. The selection
-depends only on the types of columns, never on rows. Decision `malformed-cells`.
+one, and text whose bytes are not UTF-8 (which Spark stores unchecked) become NULL. A decimal
+becomes the integer or the real of its value; NaN, which PostgreSQL stores in any decimal column, is
+no integer and becomes NULL. The selection depends only on the types of columns, never on rows.
+Decision `malformed-cells`.
 
 A table node can also be marked with text limits: queries then see only the declared columns, and
 the first characters of texts. These texts are compared by their bytes, whatever the collation of
@@ -75,6 +77,9 @@ class Doubt(StrEnum):
     NONE = ""
     TIME = "are not a day alone: they have a time of day, and those are not kept"
     BYTES = "are not text: their bytes are not UTF-8"
+    DECIMAL_INTEGER = "are not integers but NaN"
+    DECIMAL_REAL = "are not decimals"
+    """Never so: a decimal of few digits is a real. It is only read as one."""
 
 
 class Looking(Protocol):
@@ -108,6 +113,8 @@ def doubts_of(schema: pa.Schema, *, bytes_unchecked: bool = False) -> dict[str, 
     def doubt(data_type: pa.DataType) -> Doubt:
         if types.is_timestamp(data_type) and data_type.tz is None:
             return Doubt.TIME
+        if types.is_decimal(data_type):
+            return Doubt.DECIMAL_REAL if data_type.scale else Doubt.DECIMAL_INTEGER
         return Doubt.BYTES if bytes_unchecked and types.is_string(data_type) else Doubt.NONE
 
     return {field.name: doubt(field.type) for field in schema}
@@ -140,6 +147,11 @@ def sound(name: str, doubt: Doubt) -> exp.Expr:
         case Doubt.BYTES:  # a Spark function; only Spark stores such bytes
             valid = exp.Anonymous(this="IS_VALID_UTF8", expressions=[value.copy()])
             return exp.case().when(valid, value)
+        case Doubt.DECIMAL_INTEGER:  # NaN minus NaN is NaN; in PostgreSQL NaN equals itself
+            is_number = exp.EQ(this=exp.Paren(this=value - value.copy()), expression=exp.convert(0))
+            return exp.case().when(is_number, exp.cast(value.copy(), "BIGINT"))
+        case Doubt.DECIMAL_REAL:
+            return exp.cast(value, "DOUBLE")
     return value
 
 

@@ -257,6 +257,35 @@ def resolved(rows: Sequence[dict[str, Any]]) -> bool:
     return not any(row["elsewhere"] or row["opaque"] or row["reader"] for row in rows)
 
 
+# The declared precision and scale of columns; a column of a domain has those of the domain.
+_MODIFIERS = """
+SELECT attname::TEXT AS name, CASE WHEN atttypmod = -1 THEN typtypmod ELSE atttypmod END AS modifier
+FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_type ON pg_type.oid = atttypid
+WHERE attrelid = pg_catalog.to_regclass({name}) AND attnum > 0 AND NOT attisdropped
+"""
+
+
+def _is_numeric(data_type: pa.DataType) -> bool:
+    """Whether a column arrives from the driver as a numeric of PostgreSQL."""
+    return isinstance(data_type, pa.OpaqueType) and data_type.type_name == "numeric"
+
+
+def _decimal(modifier: int) -> pa.DataType | None:
+    """The Arrow type of numeric(precision, scale); None where a decimal has no such digits.
+
+    The modifier is 4 more than precision * 2^16 and, in 11 bits with a sign, the scale (numeric.c
+    of the server). A negative scale stands for zeros before the point.
+    """
+    if modifier < 4:  # neither was declared
+        return None
+    precision, scale = (modifier - 4) >> 16, (((modifier - 4) & 0x7FF) ^ 0x400) - 0x400
+    digits = max(precision - min(scale, 0), scale)
+    return pa.decimal128(digits, max(scale, 0)) if digits <= _DECIMAL_DIGITS else None
+
+
+_DECIMAL_DIGITS = 38
+"""The most digits of an Arrow decimal of 128 bits."""
+
 # SQLSTATE codes of the server.
 _CANCELLED = "57014"
 _UNDEFINED_TABLE = "42P01"
@@ -377,8 +406,25 @@ class Postgres:
     def look(self) -> pa.Schema:
         """Read which columns the table has now, and note which may hold malformed cells."""
         schema = self.run(everything(self._table).limit(0)).schema
+        if any(_is_numeric(field.type) for field in schema):
+            schema = self._with_decimals(schema)
         self._doubts = doubts_of(schema)
         return schema
+
+    def _with_decimals(self, schema: pa.Schema) -> pa.Schema:
+        """Give columns of numeric(precision, scale) the decimal type that they were declared with.
+
+        The driver knows neither. A column of numeric without them keeps its type, which has no
+        kind: its cells may have any number of digits.
+        """
+        name = render(exp.Literal.string(rendered(self._table)), self.dialect)
+        modifiers = {row["name"]: row["modifier"] for row in self._fetch(
+            _MODIFIERS.format(name=name)).to_pylist()}  # fmt: skip
+        return pa.schema([
+            pa.field(field.name, _decimal(modifiers[field.name]) or field.type)
+            if _is_numeric(field.type) and field.name in modifiers else field
+            for field in schema
+        ])  # fmt: skip
 
     @property
     def table(self) -> exp.Table:

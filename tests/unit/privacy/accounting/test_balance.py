@@ -14,6 +14,7 @@ from sfumato.privacy.accounting.balance import (
     describe_cost,
     explain_shortage,
     largest_epsilon,
+    purchase_table,
     remaining_amounts,
 )
 from sfumato.privacy.accounting.events import (
@@ -108,6 +109,20 @@ def test_the_largest_purchase_that_is_told_is_the_largest_that_is_granted(
     assert is_granted(largest)
     # The conversion between epsilon and rho is rounded against us, by a unit at most.
     assert not is_granted(largest + 2 * EPSILON_UNIT)
+
+
+@pytest.mark.parametrize("used", [(), ("0.1",), ("0.1", "0.5")])
+def test_each_line_of_the_table_is_the_largest_purchase_of_its_delta(used: tuple[str, ...]) -> None:
+    budget = Budget.for_epsilon_delta(epsilon=1, delta="1e-6")
+    account = Account("a", None, budget, spent(budget, *map(pure, used)))
+    lines = purchase_table(budget, account.spent)
+    assert [line["delta"] for line in lines][:4] == ["0", "1e-9", "1e-8", "1e-7"]
+    for line in lines:
+        epsilon, delta = line["epsilon"], line["delta"]
+        slightly_more = str(Fraction(epsilon) + Fraction(1, 10**5))
+        for asked, granted in ((epsilon, True), (slightly_more, False)):
+            charged = pure(asked) if delta == "0" else bought(asked, delta)
+            assert (charge_account(account, charged) is not None) is granted, (asked, delta)
 
 
 def test_a_budget_without_sums_tells_no_delta_for_them() -> None:
