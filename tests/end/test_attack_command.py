@@ -81,7 +81,7 @@ def test_all_attacks_tell_what_they_found_or_why_they_did_not_run(
     assert {"link", "homogeneity", "skewness", "minimality", "predict"} <= {*ran}
     assert "--other" in silent["composition"]
     assert "--population-size" in silent["uniqueness"]
-    assert "no anatomy" in silent["definetti"]
+    assert "not an anatomy" in silent["definetti"]
 
 
 @pytest.fixture
@@ -106,11 +106,11 @@ def test_a_synthetic_table_has_nobodys_rows(capsys: pytest.CaptureFixture[str]) 
     assert {"link", "copies", "inference"} <= ran.keys()
     assert ran["link"]["victims"] == 0
     for name in ("homogeneity", "background", "skewness", "uniqueness"):
-        assert "nobody's" in silent[name]
+        assert "the table is synthetic" in silent[name]
     error = told(capsys, "attack", "link", "twin.csv", "--known", "voters.csv", code=2)["error"]
-    assert "nobody's" in error["message"]
+    assert "the table is synthetic" in error["message"]
     fuzzy = ("link-fuzzy", "twin.csv", "--known", "voters.csv", "--original", "people.csv")
-    assert "nobody's" in told(capsys, "attack", *fuzzy, code=2)["error"]["message"]
+    assert "the table is synthetic" in told(capsys, "attack", *fuzzy, code=2)["error"]["message"]
 
 
 @pytest.mark.usefixtures("vault")
@@ -281,6 +281,13 @@ def test_a_side_car_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[st
     words = ("attack", "link", "people.csv", "--original", "people.csv")
     assert not any("side-car" in one for one in told(capsys, *words)["remarks"])
     Path("people.csv.json").write_text('{"x":')
-    assert "people.csv.json' is no side-car" in told(capsys, *words)["remarks"][-1]
+    assert "people.csv.json' cannot be read as a side-car" in told(capsys, *words)["remarks"][-1]
     found = sf.compare(["people.csv"], "people.csv", "people.toml")
     assert "is no side-car" in found["people"].remarks[0]
+
+
+def test_help_lists_every_attack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["attack", "--help"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    for name, attack in ATTACKS.items():
+        assert f"{name} {attack.summary}" in page

@@ -160,7 +160,7 @@ def test_what_is_found_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["compare", "k5.csv", "twin.csv", *PEOPLE]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert "k5: the best attack (" in words
-    assert "of counts stay." in words
+    assert "; utility " in words
     assert "For the owner" in words
 
 

@@ -52,18 +52,18 @@ def test_places_are_moved_by_as_much_as_is_said(
 
 def test_the_meter_adds_up(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = told(places, capsys)
-    assert "200 places of one person cost 2 for each metre together" in said
-    assert "epsilon 1 hides 0.5 metres" in said
+    assert "All 200 locations together cost epsilon 2 for each metre" in said
+    assert "epsilon 1 for 0.5 metres" in said
     assert "outside" not in said
     beside = json.loads((places / "told.csv.json").read_text())
-    assert "The path that the places form is not private." in json.dumps(beside)
+    assert "The trajectory that they form is not private." in json.dumps(beside)
 
 
 def test_places_beyond_the_map_are_told_within_it(
     places: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = told(places, capsys, "--box", "-8.60,41.1,-8.5,41.3")
-    assert "200 of 200 places are outside the map" in " ".join(said.split())
+    assert "200 of 200 locations are outside the map" in " ".join(said.split())
     assert "outside" not in (places / "told.csv.json").read_text()
     east = np.asarray(csv.read_csv(places / "told.csv").column("lon"))
     assert east.min() >= -8.6
@@ -80,7 +80,9 @@ def test_places_beyond_the_map_are_told_within_it(
         (["--box", "0,0,1000,1000"], "four numbers"),
         (["--epsilon-per-metre", "0"], "epsilon"),
         (["--epsilon-per-metre", "much"], "epsilon"),
-        (["--epsilon-per-metre", "15"], "an epsilon for each metre can be from"),
+        (["--epsilon-per-metre", "15"], "the epsilon for each metre must be from"),
+        (["--epsilon-per-metre", "100"], "the epsilon for each metre must be from"),
+        (["--epsilon-per-metre", "0.0000001"], "the epsilon for each metre must be from"),
         (["--unit", "miles"], "unit"),
     ],
 )
@@ -94,7 +96,7 @@ def test_what_cannot_be_is_refused(
 def test_no_place_gives_nothing_away(places: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (places / "places.csv").write_text("lon,lat\n")
     said = told(places, capsys)
-    assert "nothing was given away" in said
+    assert "nothing was revealed" in said
     assert "inf" not in said + (places / "told.csv.json").read_text().replace("information", "")
 
 
@@ -103,7 +105,7 @@ def test_the_epsilons_that_a_refusal_names_are_taken(
     places: Path, capsys: pytest.CaptureFixture[str], place: int
 ) -> None:
     refusal = told(places, capsys, "--epsilon-per-metre", "15", code=2)
-    named = re.findall(r"can be\s+from\s+(\S+)\s+to\s+([\d.e-]+),", refusal)[0][place]
+    named = re.findall(r"must be\s+from\s+(\S+)\s+to\s+([\d.e-]+),", refusal)[0][place]
     assert "true ones" in told(places, capsys, "--epsilon-per-metre", named)
 
 

@@ -18,7 +18,6 @@ from sfumato.errors import (
     OutputError,
     RefusedError,
     SfumatoError,
-    as_field,
     in_fields,
     option,
 )
@@ -53,6 +52,11 @@ _COST = "loss"
 _LOSSES = ("loss", "loss-geometric")
 
 
+def _in_words(named: Option) -> str:
+    """Spell a parameter for pages, whose readers may use any door: ``algorithm mondrian``."""
+    return named.name if named.value is None else f"{named.name} {named.value}"
+
+
 @dataclass(frozen=True)
 class Advice:
     """An option that would have cost less, with its cost and the cost that was found."""
@@ -66,13 +70,13 @@ class Advice:
     dropped: tuple[str, ...] = ()
     """Parameters that were given and that the advised algorithm does not take."""
 
-    def option(self, spelling: Spelling = as_field) -> str:
+    def option(self, spelling: Spelling = _in_words) -> str:
         """Return the parameter to set, as one door spells it."""
         without = " and ".join(spelling(Option(name, None, "")) for name in self.dropped)
         chosen = spelling(Option(self.parameter, self.setting, ""))
         return f"{chosen} without {without}" if without else chosen
 
-    def sentence(self, spelling: Spelling = as_field) -> str:
+    def sentence(self, spelling: Spelling = _in_words) -> str:
         """Return the advice as one line, with the option to set as one door spells it."""
         subject = self.setting
         if self.parameter == "suppress":
@@ -81,7 +85,7 @@ class Advice:
         effect = "lose" if self.cost in _LOSSES else f"bring {self.cost} to"
         return f"{subject} would {effect} {figures}: {self.option(spelling)}"
 
-    def json(self, spelling: Spelling = as_field) -> dict[str, Any]:
+    def json(self, spelling: Spelling = _in_words) -> dict[str, Any]:
         """Return the advice as JSON."""
         return {
             "option": self.option(spelling),

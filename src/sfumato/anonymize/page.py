@@ -45,8 +45,9 @@ _SEVERAL_RELEASES = (
     "from both than from each alone."
 )
 _USE = (
-    "Count with the labels as they are: a range, a group or a mask covers every value that it may "
-    "stand for. sfumato worlds computes the lowest and the highest answer that a label allows."
+    "Counts by released labels are exact for the released rows. A label such as a range stands for "
+    "several values; for a count by one of them, the command sfumato worlds gives the lowest and "
+    "the highest possible answer."
 )
 _BEFORE_AND_AFTER = (
     "Every column of the original beside the released one. The rows of a label that covers several "
@@ -57,7 +58,7 @@ _UNCHANGED_QUASI = (
     "The columns that can identify a person are released unchanged, so a row is found as easily as "
     "before. What changed is the sensitive value that stands in it."
 )
-_PUBLIC_FIGURES = {"released": "rows released", "classes": "groups that look alike"}
+_PUBLIC_FIGURES = {"released": "rows released", "classes": "classes of rows that look alike"}
 _HOLDER_FIGURES = {
     "rows": "rows in the original",
     "suppressed": "rows suppressed",
@@ -221,7 +222,9 @@ def _costs(error: Mapping[str, Any]) -> list[Block]:
     before, losses = error.get("before", {}), error.get("ncp")
     blocks: list[Block] = []
     if "classes" in before:
-        text = f"In the original, the rows form {before['classes']:,} groups that look alike."
+        text = (
+            f"In the original, the rows form {before['classes']:,} classes of rows that look alike."
+        )
         blocks.append(Paragraph(text))
     if losses:
         label = "Detail lost in each column, as a share of its hierarchy"

@@ -31,6 +31,7 @@ def run(case: Case) -> Finding:
         "background",
         lambda _column, _values: lambda values: surely(values, exclude, sure),
         attacker=f"knows which class a person is in and can exclude {count(exclude, 'value')}",
-        meaning=f"People whose {case.options.sensitive or 'sensitive value'} is then certain",
+        meaning=f"People whose {case.options.sensitive or 'sensitive value'} is certain after "
+        f"{count(exclude, 'value')} {'is' if exclude == 1 else 'are'} excluded",
         reference="Martin et al. 2007",
     )

@@ -79,7 +79,7 @@ def run(case: Case) -> Finding:
         baseline=Rate.share(guessed, tried),
         victims=min(victims, released.rows),
         remarks=[
-            f"{tried:,} labels of {len(released):,} classes; values are as common as {where}."
+            f"{tried:,} labels of {len(released):,} classes. Frequencies of values: as {where}."
         ],
         rows=released.rows,
         reference="Cohen 2022",

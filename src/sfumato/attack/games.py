@@ -81,7 +81,7 @@ def needed_door(case: Case, attack: str) -> tuple[Door, HeldTable, Fraction]:
     if case.options.epsilon is None or case.door is None:
         raise cannot_run(
             attack,
-            "it asks questions, and needs an epsilon for all of them together. Give "
+            "it sends queries, and needs an epsilon for all of them together. Give "
             f"{option('epsilon', 1)}.",
         )
     table = needed(case.original, attack, "the owner's table", "original")

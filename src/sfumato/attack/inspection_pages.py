@@ -144,7 +144,7 @@ def measure_page(measures: Mapping[str, Any], table: str, command: str) -> str:
     promise = f"Every group of {counted} that look alike has at least {measures['k']:,}."
     figures = [
         (f"{measures['rows']:,}", "rows"),
-        (f"{measures['classes']:,}", "groups that look alike"),
+        (f"{measures['classes']:,}", "classes of rows that look alike"),
         (f"{measures['k']:,}", f"{counted} in the smallest group"),
     ]
     costs = [(COSTS.get(name, name), value_text(cost)) for name, cost in measures["cost"].items()]

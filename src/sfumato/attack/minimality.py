@@ -160,8 +160,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
     if asked is None and case.options.l is None and "criteria" in case.release.provenance:
         raise cannot_run(
             NAME,
-            f"the side-car says that no l-diversity of {column.name} was required, so classes "
-            f"were not made for one. Give {option('l', metavar='L')}.",
+            f"the release was made without l-diversity of {column.name}, so its classes reveal "
+            f"nothing about one. Give {option('l', metavar='L')}.",
         )
     real = original.counted([*names, column.name])
     released = boxes(case.release, quasi, [real])

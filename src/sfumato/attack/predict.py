@@ -77,8 +77,8 @@ def _attacked(
     remarks = [f"Guessed by {', '.join(names)}: {meanings.description}."]
     if len(rates) < 2:
         remarks.append(
-            "Without people who are not in the data (control) nobody can say how much of it the "
-            "model knows of anyone."
+            "A control group of people who are not in the data would show how much of this the "
+            "model knows about anyone."
         )
     return Finding(
         attack=NAME,

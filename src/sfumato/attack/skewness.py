@@ -40,8 +40,8 @@ def run(case: Case) -> Finding:
         "skewness",
         hit,
         attacker="knows how common values are, and which class a person is in",
-        meaning=f"People whose own {case.options.sensitive or 'sensitive value'} is believed "
-        f"{gain:g} times as much",
+        meaning=f"People whose {case.options.sensitive or 'sensitive value'} becomes at least "
+        f"{gain:g} times as probable",
         reference="Li et al. 2007",
     )
 

@@ -127,7 +127,7 @@ ATTACKER = (
 
 @form(*topic("The attacker", ATTACKER))
 def attack(
-    name: Annotated[str, argument("NAME", "An attack, or 'all'.")],
+    name: Annotated[str, argument("NAME", "An attack: one of those below, or 'all'.")],
     release: Annotated[
         str, argument("RELEASE", "A released table, or the folder of an anatomy release.")
     ],
@@ -146,6 +146,34 @@ def attack(
     """Attack a release and compare the attacker's success with guessing.
 
     Costs no budget. The result is about people in the table: keep it to yourself.
+
+    Attacks:
+        link           join a named list with the release
+        link-fuzzy     join a list that has typing errors and missing cells
+        uniqueness     find who is unique in the population
+        homogeneity    find classes whose people all have one value
+        background     find classes with one value left after some are excluded
+        skewness       find classes in which a rare value is common
+        similarity     find classes whose values mean the same
+        minimality     reason from where a minimal algorithm did not stop
+        definetti      learn across buckets which values go with which traits
+        composition    intersect two releases of the same people
+        join           join two releases, or a release and a public table, over their labels
+        downcoding     refine minimal labels by one step
+        predict        train a model on the release
+        differencing   ask two questions that differ in one person
+        averaging      ask one question again and again
+        tracker        ask about many people so that all but one cancel out
+        reconstruct    compute everybody's secret from counts of random groups
+        membership     find out which people were in the data that a table was made from
+        singling-out   describe unique rows of the release and look for people like that
+        linkability    link records of two lists by the release
+        inference      guess a column of people from the nearest released row
+        copies         find released rows that are exact copies of people's rows
+        scoreboard     find all ratings of a person by a few of them
+        path           find all points of a person by a few of them
+        log            find people by names and places that they search for
+        neighbourhood  find people of a graph by their neighbourhood
 
     Examples:
         sfumato attack link safe.csv --original people.csv --schema people.toml

@@ -34,7 +34,7 @@ def attack_table(findings: Findings) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("Attack")
     table.add_column("what it learns", overflow="fold")
-    for name in ("right", "a guess"):
+    for name in ("success", "a guess"):
         table.add_column(name, justify="right", no_wrap=True)
     for finding in findings.findings:
         rates = percent(finding.success.value), percent(finding.baseline.value)

@@ -72,7 +72,7 @@ _FOR_PROGRAMS = {"plan", "all"}
 """Parameters of a query: how it runs, and which rows are totals."""
 _PARAMETER_NAMES = {
     "suppress": "most rows that may be suppressed",
-    "suppressed": "rows that stand out too much",
+    "suppressed": "suppressed rows",
     "cost": "cost to minimise",
     "version": "version of Sfumato",
     "unit": "what is hidden",
@@ -217,5 +217,5 @@ def _promise_commands(release: Release, files: Mapping[str, str]) -> list[Block]
     folders = {name.rpartition("/")[0] for name in files}
     paths = folders if all(folders) else files.keys()
     name = quote(next(iter(paths))) if len(paths) == 1 else "RELEASE"
-    caption = f"Check that the release keeps its promise: k must be {facts['k']:,} or more"
+    caption = f"Check the guarantee of the release: k must be {facts['k']:,} or more"
     return [Commands(caption, [f"sfumato measure {name} --schema SCHEMA.toml"])]

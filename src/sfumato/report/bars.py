@@ -97,11 +97,12 @@ def draw_bar_groups(
     label: str,
     category: tuple[str, str],
     value: str,
+    unit: str = "",
     note: str = "",
 ) -> Picture:
     """Draw bars of a few series below the name of each group, with a legend for the series.
 
-    `category` titles the groups and the series.
+    `category` titles the groups and the series; `unit` follows each number, such as " %".
     """
     bars = [bar for _, group in groups for bar in group]
     check_finite(bars)
@@ -112,7 +113,7 @@ def draw_bar_groups(
         for name, bar, *cells in zip(names, bars, *errors, strict=True)
     ]
     table = PageTable(label, (*category, value, *errors_header(errors)), rows)
-    paint = partial(_paint_groups, groups, category[1])
+    paint = partial(_paint_groups, groups, category[1], unit)
     return Picture(label, table, paint, error_note(note) if errors else note)
 
 
@@ -217,12 +218,12 @@ def _paint_bar(
 
 
 def _paint_groups(
-    groups: Sequence[tuple[str, Sequence[Bar]]], series: str, drawing: Drawing
+    groups: Sequence[tuple[str, Sequence[Bar]]], series: str, unit: str, drawing: Drawing
 ) -> None:
     bars = [bar for _, group in groups for bar in group]
     tones = series_tones(bar.name for bar in bars)
     scale = _bar_scale(bars)
-    length = drawing.width - max(text_width(show(bar.value), TEXT + 1) for bar in bars) - 12
+    length = drawing.width - max(text_width(show(bar.value) + unit, TEXT + 1) for bar in bars) - 12
     entries = [(f"tone{tone}", name) for name, tone in tones.items()]
     top = drawing.legend(0, entries, series) + 8
     for name, group in groups:
@@ -230,7 +231,7 @@ def _paint_groups(
         top += 20
         for bar in group:
             _paint_bar(drawing, bar, scale, length, top + 3, f"tone{tones[bar.name]}")
-            drawing.text((drawing.width, top + 12), show(bar.value), "value", anchor="end")
+            drawing.text((drawing.width, top + 12), show(bar.value) + unit, "value", anchor="end")
             top += 17
         top += 8
     drawing.height = top

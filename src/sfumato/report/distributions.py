@@ -135,7 +135,9 @@ def _draw_values(comparison: ColumnComparison, label: str, series: str, note: st
         bars = [_bar(side, float(side.shares[uncommon].sum()), len(uncommon)) for side in sides]
         groups.append((f"{len(uncommon):,} other values", bars))
     titles = (comparison.column, series)
-    return draw_bar_groups(groups, label=label, category=titles, value="Rows in percent", note=note)
+    return draw_bar_groups(
+        groups, label=label, category=titles, value="Rows in percent", unit=" %", note=note
+    )
 
 
 def _bar(side: Distribution, height: float, summed: int) -> Bar:

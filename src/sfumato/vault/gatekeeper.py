@@ -385,7 +385,7 @@ class Gatekeeper:
                 )
         return BudgetError(
             "budget_exhausted",
-            "The data set has too little budget left for this question, which asks "
+            "The data set has too little budget left for this request, which costs "
             f"{describe_cost(charged)}. Ask for less with {option('epsilon')}, or ask its owner "
             "for budget.",
         )

@@ -345,7 +345,7 @@ def test_the_report_tells_costs_before_and_after(people: Table, tmp_path: Path) 
         "All costs; smaller is better",
         "discernability",
         "not protected by any criterion: visits, salary",
-        "In the original, the rows form 13 groups that look alike",
+        "In the original, the rows form 13 classes of rows that look alike",
         "Distribution of disease in the original",
     ):
         assert words in page.replace("<wbr>", "")

@@ -137,12 +137,12 @@ def test_a_refusal_says_what_was_asked_and_what_is_left(vault: sf.Vault) -> None
     """Of a shared budget only what was asked: what others left is not told."""
     vault.query(COUNT, epsilon="0.5", principal="alice")
     said = refused(vault.query, COUNT, epsilon="0.75", principal="alice")
-    assert "asks epsilon 0.75, and there is epsilon 0.5 of 1 left" in said
+    assert "costs epsilon 0.75; the budget has epsilon 0.5 of 1 left" in said
     said = refused(vault.query, COUNT, epsilon="7.75")
-    assert "asks epsilon 7.75, and there is epsilon 7.5 of 8 left" in said
+    assert "costs epsilon 7.75; the budget has epsilon 7.5 of 8 left" in said
     vault.query(COUNT, epsilon="7.25")
     said = refused(vault.query, COUNT, epsilon="0.375", principal="alice")
-    assert "asks epsilon 0.375" in said
+    assert "costs epsilon 0.375" in said
     assert "0.25" not in said
 
 

@@ -118,7 +118,11 @@ def summary(comparison: Comparison) -> list[str]:
     sentences = [_candidate_sentence(candidate) for candidate in comparison.candidates]
     rated = [candidate for candidate in comparison if candidate.exposure and candidate.utility]
     if len(best) == 1 < len(rated) == len(comparison):
-        sentences.insert(0, f"{best[0].name} is at least as good as every other in both.")
+        sentences.insert(
+            0,
+            f"{best[0].name} is at least as good as every other candidate in both privacy and "
+            "utility.",
+        )
     elif len(best) > 1:
         names = ", ".join(candidate.name for candidate in best)
         sentences.insert(
@@ -181,12 +185,14 @@ def _candidate_sentence(candidate: Candidate) -> str:
             "no attack could be run on it; its guarantee lets an attacker be right at most "
             f"{percent(exposure.risk)} more often than a guess"
         )
+    elif not exposure.risk:
+        risk = "no attack is right more often than a guess, beyond chance"
     else:
         risk = (
             f"the best attack ({exposure.attack}) is right {percent(exposure.risk)} more often "
             f"than a guess ({percent(exposure.low)} to {percent(exposure.high)})"
         )
-    use = "its counts are not known" if utility is None else f"{share(utility.kept)} of counts stay"
+    use = "its utility is not known" if utility is None else f"utility {share(utility.kept)}"
     return f"{candidate.name}: {risk}; {use}."
 
 

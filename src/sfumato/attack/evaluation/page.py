@@ -139,8 +139,9 @@ def summary(evaluation: Evaluation) -> list[str]:
     ]
     if evaluation.propensity is not None:
         sentences.append(
-            f"By two columns the tables can be told apart {show(evaluation.propensity)} times as "
-            "well as a fresh sample (propensity ratio; 1 is best)."
+            "Two columns at a time tell the synthetic table from the original "
+            f"{show(evaluation.propensity)} times as well as they tell a fresh sample from it "
+            "(propensity ratio; 1 is best)."
         )
     if evaluation.told_apart is not None:
         sentences.append(

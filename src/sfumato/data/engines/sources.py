@@ -451,8 +451,8 @@ class _Reading:
         raise SourceError(
             "format_unknown",
             f"Cannot tell the format of {str(self.path)!r}. Its name must end in "
-            f"{', '.join(READ)}; a spreadsheet of another kind is to be saved as .xlsx, and a "
-            "table of a DuckDB file is named duckdb:///file.duckdb#table.",
+            f"{', '.join(READ)}. Save another kind of spreadsheet as .xlsx. For a table of a "
+            "DuckDB file, write duckdb:///file.duckdb#table.",
         )
 
 

@@ -212,7 +212,7 @@ def _role_by_counts(profile: ColumnProfile, kind: Kind, figures: str) -> tuple[R
         return Role.QUASI, f"dates narrow down who a person is; {figures}"
     if kind is not Kind.REAL and profile.distinct <= _FEW_VALUES:
         mean_rows = profile.present // profile.distinct
-        return Role.QUASI, f"parts people into groups of {mean_rows:,} on average; {figures}"
+        return Role.QUASI, f"divides the rows into groups of {mean_rows:,} on average; {figures}"
     return Role.OTHER, f"nothing speaks for another role; {figures}"
 
 

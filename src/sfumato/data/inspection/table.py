@@ -60,7 +60,7 @@ class Inspection(Shown):
         worst = ""
         if highest:
             columns, share = " + ".join(highest[0].columns), 100 * highest[0].unique_share
-            worst = f"; {columns}: unique for {share:.0f} % of the {self.counted}"
+            worst = f"; {columns}: unique for {share:.1f} % of the {self.counted}"
         risk = self.reidentification
         attackers = {"prosecutor": risk.prosecutor, "journalist": risk.journalist}
         facts = {

@@ -37,8 +37,8 @@ def print_inspection(inspection: Inspection, *, written: Path | None = None) -> 
         ]
     if written is not None:
         blocks.append(
-            f"\nWrote the schema to {written}. Check the roles. For questions and publications, "
-            "uncomment there what everybody may know."
+            f"\nWrote the schema to {written}. Check the roles. For queries and publications, "
+            "uncomment the bounds and values that are public."
         )
     Console(highlight=False, soft_wrap=False).print(Group(*blocks))
 
@@ -70,7 +70,7 @@ def _headline(inspection: Inspection) -> str:
         key=lambda set_risk: (len(set_risk.columns), -set_risk.unique_share),
     )
     return (
-        f"{_name(telling)}: unique for {100 * telling.unique_share:.0f} % of the "
+        f"{_name(telling)}: unique for {100 * telling.unique_share:.1f} % of the "
         f"{inspection.counted}."
     )
 
@@ -84,7 +84,7 @@ def _sets(inspection: Inspection) -> RenderableType:
         for set_risk in of_size[: max(1, _MOST_BARS // len(sizes))]:
             chosen[set_risk.columns] = set_risk
     rows = [(_name(set_risk), set_risk.unique_share) for set_risk in chosen.values()]
-    title = f"Most telling sets of columns (of {len(inspection.sets):,} examined)"
+    title = f"Most revealing sets of columns (of {len(inspection.sets):,} examined)"
     shown = bar_table(rows, category=title, value="unique", percent=True)
     return Group(shown, f"\n{left_out}") if (left_out := inspection.left_out) else shown
 
@@ -95,7 +95,7 @@ def _attackers(inspection: Inspection) -> Table:
     risk = inspection.reidentification
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("An attacker who knows all quasi-identifiers")
-    for title in ("highest risk", "average risk", f"{inspection.counted} in groups below {SMALL}"):
+    for title in ("highest risk", "average risk", f"{inspection.counted} in classes below {SMALL}"):
         table.add_column(title, justify="right")
     for name, knowledge, attacker in (
         ("prosecutor", "knows the target is in the table", risk.prosecutor),

@@ -407,16 +407,16 @@ _LONG_LINE = 100
 
 
 _HEAD = """\
-# Whatever this file declares counts as public. What stands behind a '#' under a column was seen in
-# the rows, bounds only about: uncomment what everybody may know, and correct it first.
+# Everything that this file declares counts as public. The lines that start with '#' come from the
+# rows (bounds are rounded). Correct and uncomment those that are public knowledge.
 """
 # Comments behind the proposed lines of an undeclared table.
 _SEEN = {
-    "bounds": "seen about; public only if you say so",
-    "values": "seen; public only if you say so",
-    "nullable": "no value is missing; public only if you say so",
+    "bounds": "from the rows, rounded; uncomment only if public",
+    "values": "from the rows; uncomment only if public",
+    "nullable": "no value is missing; uncomment only if public",
 }
-_UNIT = "seen about; where a person can have several rows. Without it each row is a person"
+_UNIT = "from the rows, rounded; without this line each row is a person"
 
 
 def _section(column: Column, folder: Path, note: str | None, seen: Column) -> str:

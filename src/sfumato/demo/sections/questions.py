@@ -118,6 +118,7 @@ def _private_counts(
 
 BUDGET = 2
 """Epsilon for all answers together."""
+_MONTHLY_EPSILON, _EACH = "0.5", "0.4"
 
 _MONTHLY = "SELECT MONTH(day) AS month, COUNT(*) AS n FROM visits GROUP BY MONTH(day)"
 _QUESTIONS = {
@@ -153,7 +154,7 @@ def section(town: Town) -> list[Block]:
 
 def _monthly(private: Private, visits: pa.Table) -> list[Block]:
     """One query with twelve groups, drawn over the truth."""
-    answer = private.query(_MONTHLY, epsilon="0.5")
+    answer = private.query(_MONTHLY, epsilon=_MONTHLY_EPSILON)
     assert answer.error is not None
     bound = answer.error["n"]["bound95"]
     months, counts = pc.value_counts(pc.month(visits["day"])).flatten()
@@ -188,7 +189,7 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
     refusal = ""
     for (question, sql), truth in zip(_QUESTIONS.items(), truths, strict=True):
         try:
-            answer = private.query(sql, epsilon="0.4")
+            answer = private.query(sql, epsilon=_EACH)
         except BudgetError as error:
             refusal = f"'{question}' {error.message}"
             break
@@ -200,12 +201,12 @@ def _until_spent(private: Private, visits: pa.Table) -> list[Block]:
     return [
         Heading("Until the budget is spent", level=3),
         PageTable(
-            "Queries at epsilon 0.4 each, and the budget left after each",
+            f"Queries at epsilon {_EACH} each. The chart above has cost epsilon {_MONTHLY_EPSILON}",
             ("Query", "Answer", "95 % interval", "Truth", "Epsilon left"),
             rows,
         ),
         Note(
-            f"Then the budget is spent and the vault refuses the next query. {refusal}",
+            f"Then too little budget is left, and the vault refuses the next query. {refusal}",
             warning=True,
         ),
     ]

@@ -583,13 +583,13 @@ def _blocks(size: int, epsilon: float) -> int:
 
 def _reason(best: Oracle, fitting: list[Oracle], people: int) -> str:
     alternatives = {
-        oracle.name: f"{oracle.name} {math.sqrt(oracle.variance(people)):.3g} in {_bytes(oracle)}"
+        oracle.name: f"{oracle.name} {math.sqrt(oracle.variance(people)):.3g} ({_bytes(oracle)})"
         for oracle in sorted(fitting, key=lambda oracle: -oracle.variance(people))
         if oracle.name != best.name
     }
     spread = math.sqrt(best.variance(people))
     return (
-        f"sd of a rare value's share from {people:,} reports {spread:.3g} in {_bytes(best)}; "
+        f"a rare value's share has sd {spread:.3g} from {people:,} reports of {_bytes(best)} each; "
         f"others: {', '.join(alternatives.values())}"
     )
 

@@ -280,7 +280,9 @@ KINDS: dict[str, Kind] = {
         "a count of every combination of values", "publish.histogram", HistogramOptions
     ),
     "marginals": Kind(
-        "counts of several sets of columns that agree", "publish.marginals", MarginalsOptions
+        "counts by several sets of columns, consistent with each other",
+        "publish.marginals",
+        MarginalsOptions,
     ),
     "tree": Kind(
         "counts by nested ranges: good for any range of values", "publish.tree", TreeOptions
@@ -291,7 +293,11 @@ KINDS: dict[str, Kind] = {
     "fourier": Kind(
         "a smooth curve of one column; of several, whole counts", "publish.fourier", FourierOptions
     ),
-    "quadtree": Kind("a map: quarters of quarters of a plane", "publish.quadtree", QuadtreeOptions),
+    "quadtree": Kind(
+        "a map: quarters, divided into quarters again",
+        "publish.quadtree",
+        QuadtreeOptions,
+    ),
     "kdtree": Kind("a map: boxes cut at medians", "publish.kdtree", KdTreeOptions),
     "hybrid": Kind(
         "a map: medians first, then quarters",
@@ -312,13 +318,13 @@ KINDS: dict[str, Kind] = {
         "only the large counts of very many combinations", "publish.sparse", SparseOptions
     ),
     "mwem": Kind(
-        "a whole table learnt from the questions it fails at", "publish.mwem", MwemOptions
+        "a whole table, learned from the counts that it answers worst", "publish.mwem", MwemOptions
     ),
-    "dawa": Kind("counts of one column, shared where neighbours are alike", "publish.dawa"),
+    "dawa": Kind("counts of one column, averaged where neighbours are alike", "publish.dawa"),
     "quantiles": Kind(
         "medians and other ranks of one column", "publish.quantiles", QuantilesOptions
     ),
-    "continual": Kind("running counts, as days go by", "publish.continual", ContinualOptions),
+    "continual": Kind("running counts, day by day", "publish.continual", ContinualOptions),
     "sketch": Kind(
         "a short summary from which any count can be estimated", "publish.sketch", SketchOptions
     ),
@@ -353,43 +359,45 @@ KINDS: dict[str, Kind] = {
         "edges",
     ),
     "node-degrees": Kind(
-        "of a graph: how many people have so many ties, hiding people",
+        "of a graph: how many people have how many ties; hides whole people",
         "graph.degrees:prepare_node_degrees",
         form="edges",
     ),
-    "items": Kind("of sets: how many people have each item", "itemsets.counts", form="items"),
+    "items": Kind("of itemsets: how many people have each item", "itemsets.counts", form="items"),
     "itemsets": Kind(
-        "of sets: how many people have all of several items",
+        "of itemsets: how many people have all of several items",
         "itemsets.counts:prepare_itemsets",
         ItemsetsOptions,
         "items",
     ),
     "frequent": Kind(
-        "of sets: the sets of items that most people have",
+        "of itemsets: the items that many people have together",
         "itemsets.frequent",
         FrequentOptions,
         "items",
     ),
     "search-log": Kind(
-        "of sets: what was asked for, and how often",
+        "of itemsets: what people searched for, and how often",
         "itemsets.counts:prepare_search_log",
         form="items",
     ),
-    "ratings": Kind("of sets: how many rated each item, and how", "itemsets.ratings", form="items"),
+    "ratings": Kind(
+        "of itemsets: how many people rated each item, and how", "itemsets.ratings", form="items"
+    ),
     "trips": Kind(
-        "of paths: how many lead from each cell of a grid to each",
+        "of trajectories: how many lead from each cell of a grid to each",
         "trajectory.counts:prepare_trips",
         TripsOptions,
         "points",
     ),
     "visits": Kind(
-        "of paths: how many people were in each cell of a grid",
+        "of trajectories: how many people were in each cell of a grid",
         "trajectory.counts:prepare_visits",
         VisitsOptions,
         "points",
     ),
     "lengths": Kind(
-        "of paths: how many have so many points",
+        "of trajectories: how many have how many points",
         "trajectory.counts:prepare_lengths",
         LengthsOptions,
         "points",

@@ -24,6 +24,7 @@ from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import exact, positive
+from sfumato.methods.local.exact_epsilon import LARGEST
 from sfumato.methods.local.locations import LEAST, MOST, PlanarLaplace
 from sfumato.methods.trajectory.cells import Box
 from sfumato.release.files_in_use import source_files
@@ -223,20 +224,22 @@ def _noisy_locations(
     locations: FloatArray, box: Box, scale: FloatArray, epsilon: Number
 ) -> NoisyLocations:
     """Add noise; a refusal speaks of the map instead of the grid that the noise uses."""
+    exact_epsilon = positive(epsilon, "epsilon")
     try:
-        return randomize_locations(locations, box, epsilon=epsilon, scale=scale.tolist())
+        return randomize_locations(locations, box, epsilon=exact_epsilon, scale=scale.tolist())
     except ParameterError as error:
-        if error.code != "parameter_out_of_range" or error.parameter == "epsilon":
+        if error.code != "parameter_out_of_range":
             raise
         sides = np.array([box.east - box.west, box.north - box.south]) * scale
         wide = sides.max()
         least, most = epsilons_on(Box(0.0, 0.0, *sides))
         raise ParameterError(
             "parameter_out_of_range",
-            f"On a map of {wide:,.0f} metres an epsilon for each metre can be from "
-            f"{1.01 * least:.3g} to {0.99 * most:.3g}, not {arguments.shown(epsilon)}: with less, "
-            "places would be moved beyond the map; with more, by less than can be told on it. Give "
-            f"another {option('epsilon_per_metre')}, or another {option('box')}.",
+            f"On a map of {wide:,.0f} metres the epsilon for each metre must be from "
+            f"{1.01 * least:.3g} to {min(0.99 * most, LARGEST):.3g}, "
+            f"not {arguments.shown(epsilon)}. A smaller one would move locations beyond the map; a "
+            "larger one would move them by less than a cell of its grid. Change "
+            f"{option('epsilon_per_metre')} or {option('box')}.",
             parameter="epsilon_per_metre",
             given=arguments.shown(epsilon),
         ) from None
@@ -245,15 +248,15 @@ def _noisy_locations(
 def _statement(meter: LocationMeter) -> str:
     """Return the guarantee for one location and for all together."""
     sentence = (
-        f"Places up to r metres apart are told apart by at most a factor e^(r x {meter.epsilon}) "
-        "each."
+        "Each noisy location is at most e^(r x "
+        f"{meter.epsilon}) times as likely for one true location as for another r metres away."
     )
     if not meter.location_count:
-        return f"{sentence} There was no place to tell, so nothing was given away."
+        return f"{sentence} The table has no locations, so nothing was revealed."
     return (
-        f"{sentence} {meter.location_count:,} places of one person cost {float(meter.total):g} for "
-        f"each metre together: epsilon 1 hides {float(1 / meter.total):.3g} metres. The path that "
-        "the places form is not private."
+        f"{sentence} All {meter.location_count:,} locations together cost epsilon "
+        f"{float(meter.total):g} for each metre, which is epsilon 1 for "
+        f"{float(1 / meter.total):.3g} metres. The trajectory that they form is not private."
     )
 
 
@@ -268,10 +271,10 @@ def _box(box: Sequence[float], unit: str) -> Box:
     if not right:
         raise ParameterError(
             "parameter_out_of_range",
-            "The map must be four numbers, west, south, east, north, the first two below the last "
-            "two; of degrees from -180 to 180 and from -85 to 85. Give "
-            f"{option('box', [-8.7, 41.1, -8.5, 41.3])}; where places are in metres, add "
-            f"{option('unit', 'metres')}.",
+            "The map needs four numbers: west, south, east, north. West must be less than east, "
+            "and south less than north. In degrees, longitudes are from -180 to 180 and latitudes "
+            f"from -85 to 85. Give {option('box', [-8.7, 41.1, -8.5, 41.3])}, for example. If the "
+            f"locations are in metres, add {option('unit', 'metres')}.",
             parameter="box",
         )
     return Box(west, south, east, north)

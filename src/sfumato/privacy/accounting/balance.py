@@ -162,7 +162,8 @@ def describe_costs(charges: Sequence[Charged]) -> str:
 
 def explain_shortage(budget: Budget, spent: Charge, charged: Charged) -> str:
     """Explain why a budget cannot pay for a charge, and what to do next."""
-    line = f"this asks {describe_cost(charged)}, and there is {describe_balance(budget, spent)}."
+    balance = describe_balance(budget, spent)
+    line = f"this request costs {describe_cost(charged)}; the budget has {balance}."
     pair, remaining = total(summed_event(charged), basic_price), remaining_amounts(budget, spent)
     delta = Fraction(0) if pair is None else pair[1]
     if (pair is None or delta) and not _guarantee(budget)[1]:

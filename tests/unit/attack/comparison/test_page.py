@@ -79,7 +79,10 @@ def test_a_layman_reads_sentences() -> None:
     )
     worse = replace(SAFE, name="worse", utility=replace(SAFE.utility, kept=0.5))  # type: ignore[type-var]
     told = summary(Comparison((SAFE, worse), 1000, ("age",)))
-    assert told[0] == f"{EVIL} is at least as good as every other in both."
+    assert (
+        told[0]
+        == f"{EVIL} is at least as good as every other candidate in both privacy and utility."
+    )
     assert any(one.startswith("worse is not worth choosing") for one in told)
 
 

@@ -61,7 +61,9 @@ def test_what_was_seen_is_declared_by_nothing_but_uncommenting(tmp_path: Path) -
     assert load(path) == DECLARED
     path.write_text(uncommented(places(commented())))
     assert load(path) == SEEN
-    assert "# bounds = [10, 100]   # seen about; public only if you say so" in commented()
+    assert (
+        "# bounds = [10, 100]   # from the rows, rounded; uncomment only if public" in commented()
+    )
 
 
 @given(st.data())

@@ -149,21 +149,21 @@ def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
 @pytest.mark.parametrize(
     ("budget", "event", "said"),
     [
-        (PURE, pure("4"), ("asks epsilon 4", "epsilon 3 of 3 left", "Ask for less with epsilon=")),
+        (PURE, pure("4"), ("costs epsilon 4", "epsilon 3 of 3 left", "Ask for less with epsilon=")),
         (
             PURE,
             approx("1", "1e-6"),
-            ("asks epsilon 1, delta 1e-6", "needs a delta", "delta=1e-6"),
+            ("costs epsilon 1, delta 1e-6", "needs a delta", "delta=1e-6"),
         ),
-        (PURE, gaussian("0.1"), ("asks rho 0.1", "needs a delta")),
+        (PURE, gaussian("0.1"), ("costs rho 0.1", "needs a delta")),
         (BOTH, approx("4", "1e-7"), ("at most a delta of 1e-6", "delta=")),
         (BOTH, approx("1", "1e-5"), ("at most a delta of 1e-6", "delta=")),
         (
             BOTH,
             bought("4", "1e-7"),
-            ("asks epsilon 4,", "at most epsilon 3 with delta 1e-7"),
+            ("costs epsilon 4,", "at most epsilon 3 with delta 1e-7"),
         ),
-        (BOTH, gaussian("1"), ("asks rho 1,", "at most a rho of 0.1", "rho=")),
+        (BOTH, gaussian("1"), ("costs rho 1,", "at most a rho of 0.1", "rho=")),
     ],
 )
 def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
