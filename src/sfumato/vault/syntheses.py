@@ -351,7 +351,7 @@ class Synthesized(Answer):
             measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
             more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
             which = f" of {name}" if len(self.tables) > 1 else ""
-            told.append(f"Made up {rows} of {columns}{which}, by method {self.method}.")
+            told.append(f"Generated {rows} of {columns}{which} with method {self.method}.")
             told.append(f"Measured together: {measured}{more}.")
             told += lost_constraints(model.encoding)
             unknown = [name for name, values in model.encoding.discovered_values.items()
