@@ -283,7 +283,7 @@ def test_a_side_car_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[st
     Path("people.csv.json").write_text('{"x":')
     assert "people.csv.json' cannot be read as a side-car" in told(capsys, *words)["remarks"][-1]
     found = sf.compare(["people.csv"], "people.csv", "people.toml")
-    assert "is no side-car" in found["people"].remarks[0]
+    assert "cannot be read as a side-car" in found["people"].remarks[0]
 
 
 def test_help_lists_every_attack(capsys: pytest.CaptureFixture[str]) -> None:

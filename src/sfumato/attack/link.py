@@ -142,7 +142,7 @@ def unmatched_share(case: Case) -> float:
 def linked(case: Case, attack: str, quasi: Sequence[Column]) -> Finding:
     """Look people up in a synthetic table, and subtract what is found of people not in the data."""
     original = needed(
-        case.original, attack, "the original, since its rows are nobody's", "original"
+        case.original, attack, "the original, because the table is synthetic", "original"
     )
     names, other_names = [column.name for column in quasi], _other_columns(case, original)
     named, unit = naming(case, case.known or original), person_in(case, original)
