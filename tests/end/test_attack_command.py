@@ -110,7 +110,10 @@ def test_a_synthetic_table_has_nobodys_rows(capsys: pytest.CaptureFixture[str]) 
     error = told(capsys, "attack", "link", "twin.csv", "--known", "voters.csv", code=2)["error"]
     assert "the table is synthetic" in error["message"]
     fuzzy = ("link-fuzzy", "twin.csv", "--known", "voters.csv", "--original", "people.csv")
-    assert "the table are synthetic" in told(capsys, "attack", *fuzzy, code=2)["error"]["message"]
+    assert (
+        "rows of the table are synthetic"
+        in told(capsys, "attack", *fuzzy, code=2)["error"]["message"]
+    )
 
 
 @pytest.mark.usefixtures("vault")
