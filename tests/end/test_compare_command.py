@@ -90,7 +90,7 @@ def test_every_kind_of_release_is_compared(made: Path, capsys: pytest.CaptureFix
         "people": "rows",
         "k5": "rows",
         "two": "two tables",
-        "twin": "made-up rows",
+        "twin": "synthetic rows",
         "counts": "counts with noise",
         "ages": "counts with noise",
     }
@@ -119,10 +119,10 @@ def test_the_owner_says_that_rows_are_made_up(capsys: pytest.CaptureFixture[str]
     kinds = [one["kind"] for one in told(capsys, *words)["candidates"]]
     assert kinds == ["rows", "rows"]
     one, other = told(capsys, *words, "--synthetic", "bought.csv")["candidates"]
-    assert (one["kind"], other["kind"], one["k"]) == ("made-up rows", "rows", None)
+    assert (one["kind"], other["kind"], one["k"]) == ("synthetic rows", "rows", None)
     assert "the table is synthetic" in one["not_run"]["homogeneity"]
     found = sf.compare(["bought.csv"], "people.csv", "people.toml", synthetic="bought")
-    assert found["bought"].kind == "made-up rows"
+    assert found["bought"].kind == "synthetic rows"
     error = told(capsys, *words, "--synthetic", "twin.csv", code=2)["error"]
     assert error["code"] == "parameter_out_of_range"
     assert "none of the candidates" in error["message"]
