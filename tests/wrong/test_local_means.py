@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.fixtures.statistics import FALSE_ALARM
 
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.locations import PlanarLaplace
 from sfumato.methods.local.longitudinal import Longitudinal
 from sfumato.methods.local.means import Duchi, HalfSpace, Window

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from sfumato.anonymize.classes import Counts
     from sfumato.anonymize.cost import Cost, Separable
     from sfumato.anonymize.criteria.base import Criterion
+    from sfumato.anonymize.lattice_grouping import GroupedView, Levels
     from sfumato.anonymize.original import Quasi, United
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.views import GroupedView, Levels
     from sfumato.arrays import BoolArray, IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.counting.memory_limit import SizeCounts

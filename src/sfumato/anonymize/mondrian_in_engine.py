@@ -18,13 +18,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.anonymize.cost import Loss
+from sfumato.anonymize.lattice_grouping import View
 from sfumato.anonymize.original import SensitiveColumn, order_of
 from sfumato.anonymize.outcome import Outcome, outcome_facts
 from sfumato.anonymize.partition import DataPoints, LabelledGroups, Members, write_members
 from sfumato.anonymize.search import all_needed, require_weighted
 from sfumato.anonymize.search.mondrian import NAME, Boxes, chosen_cuts, require_root
 from sfumato.anonymize.taxonomy import declared
-from sfumato.anonymize.views import View
 from sfumato.data.counting.frequencies import count
 from sfumato.data.counting.memory_limit import (
     CELLS_PER_VALUE,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.anonymize.lattice import Node
+    from sfumato.anonymize.lattice_grouping import Levels
     from sfumato.anonymize.partition import LabelledGroups
-    from sfumato.anonymize.views import Levels
     from sfumato.release.recoding import Recoding
 
 

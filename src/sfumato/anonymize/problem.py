@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.anonymize.criteria.identity import KAnonymity
+from sfumato.anonymize.lattice_grouping import View
 from sfumato.anonymize.original import Order, Quasi, RowOwners, SensitiveColumn, order_of
 from sfumato.anonymize.rolled_up_counts import roll_up
 from sfumato.anonymize.taxonomy import grow
-from sfumato.anonymize.views import View
 from sfumato.data.counting.frequencies import count
 from sfumato.data.counting.memory_limit import TooManyCombinationsError, most_combinations
 from sfumato.data.schema.column import Kind, Role

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.anonymize.views import Levels
+    from sfumato.anonymize.lattice_grouping import Levels
     from sfumato.arrays import IntArray
     from sfumato.data.counting.frequencies import Frequencies
     from sfumato.data.schema.column import Column

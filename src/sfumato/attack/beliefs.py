@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.attack.case import needed_quasi, needed_sensitive
 from sfumato.attack.classes import ClassValues, class_values
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, of_columns, percent, plain
-from sfumato.attack.people import counted_people, person_in
+from sfumato.attack.person_counts import counted_people, person_in
 from sfumato.attack.sampling import below, shuffled
 from sfumato.data.counting.grouping import group
 

@@ -42,7 +42,7 @@ from sfumato.attack.matching import (
     naming,
     same_keys,
 )
-from sfumato.attack.people import counted_people, person_in, persons, rate
+from sfumato.attack.person_counts import counted_people, person_in, persons, rate
 from sfumato.data.schema.column import Role
 from sfumato.errors import CallerError, option
 

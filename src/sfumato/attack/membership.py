@@ -28,7 +28,7 @@ import numpy as np
 from sfumato.attack.case import cannot_run, needed
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.games import bound
-from sfumato.attack.people import counted_people, one_row_each, person_in
+from sfumato.attack.person_counts import counted_people, one_row_each, person_in
 from sfumato.attack.published_counts import likelihoods
 from sfumato.attack.records import CodedRows, Crowd, people_records, records
 from sfumato.attack.sampling import shuffled

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.attack.case import PERSON, cannot_run, reason_of
 from sfumato.attack.finding import Finding, Findings, percent
-from sfumato.attack.people import COUNTED
+from sfumato.attack.person_counts import COUNTED
 from sfumato.data.schema.column import Role
 from sfumato.data.schema.names import suggestion
 from sfumato.errors import CallerError, ParameterError, option

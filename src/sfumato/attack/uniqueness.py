@@ -41,7 +41,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.matching import alike_in, crowds
-from sfumato.attack.people import counted_people, how_many, person_in, persons, rate
+from sfumato.attack.person_counts import counted_people, how_many, person_in, persons, rate
 from sfumato.errors import option
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from sfumato.anonymize.cost import Cost
+    from sfumato.anonymize.lattice_grouping import GroupedView, Levels
     from sfumato.anonymize.outcome import Ended, Outcome
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.views import GroupedView, Levels
 
 _BUDGET = 1 << 28
 """Bytes of grouped tables that are cached: 256 megabytes."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from sfumato.anonymize.cost import Cost
     from sfumato.anonymize.lattice import Node
+    from sfumato.anonymize.lattice_grouping import Levels
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
-    from sfumato.anonymize.views import Levels
     from sfumato.arrays import BoolArray, IntArray
 
 NAME = "optimal"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sfumato.anonymize.labels import at_levels
+from sfumato.anonymize.lattice_grouping import GroupedView
 from sfumato.anonymize.outcome import Generalization, outcome_facts
 from sfumato.anonymize.partition import (
     DataPoints,
@@ -18,14 +19,13 @@ from sfumato.anonymize.partition import (
     released_classes,
 )
 from sfumato.anonymize.search import SearchProgress, run
-from sfumato.anonymize.views import GroupedView
 from sfumato.errors import CriterionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sfumato.anonymize.lattice_grouping import View
     from sfumato.anonymize.problem import Problem
-    from sfumato.anonymize.views import View
     from sfumato.arrays import IntArray
 
 # Each round releases at least one class; the limit bounds the time.

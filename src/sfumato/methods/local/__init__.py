@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.binary_marginals import MarginalOracle
     from sfumato.methods.local.central_comparison import Contrast
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
     from sfumato.methods.local.heavy_hitter_search import HeavyHitters
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.locations import PlanarLaplace
     from sfumato.methods.local.means import Duchi, MeanOracle
     from sfumato.methods.local.mechanism import LocalMechanism, Oracle
@@ -139,7 +139,7 @@ def log(odds: Number) -> LocalEpsilon:
     >>> sf.local.oracle("warner", ["yes", "no"], epsilon=sf.local.log(3)).p
     Fraction(3, 4)
     """
-    from sfumato.methods.local.exact_epsilon import log as read
+    from sfumato.methods.local.local_epsilon import log as read
 
     return read(odds)
 

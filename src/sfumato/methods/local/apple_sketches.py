@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
 

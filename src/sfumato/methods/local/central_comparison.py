@@ -18,8 +18,8 @@ import pyarrow as pa
 from sfumato import __version__, arguments
 from sfumato.errors import ParameterError
 from sfumato.filesystem import whole
-from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import Warner
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.privacy.noise.discrete import discrete_laplace
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.blocks import Heading, Note, PageTable, Paragraph
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
     from sfumato.report.blocks import Block
     from sfumato.report.picture import Picture

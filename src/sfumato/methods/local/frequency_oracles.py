@@ -19,8 +19,8 @@ from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.domains import choices
 from sfumato.methods.local.draws import below, coins, happens
-from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.hashing import AffineHashes
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
     Channel,
     Oracle,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.exact_numbers import Number
     from sfumato.methods.local.draws import Coins
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, respond
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
     CARD_PEOPLE,
     LocalMechanism,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
 
 

@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, exact, not_negative, positive
 from sfumato.methods.local.domains import read_numbers
 from sfumato.methods.local.draws import below
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import Channel, LocalMechanism, Oracle, read_report_count
 from sfumato.methods.local.reports import Code, ReportLayout
 from sfumato.privacy.accounting.elementary import exp_down, exp_up
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import FloatArray, IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
     from sfumato.privacy.noise.planar import RevealedVector

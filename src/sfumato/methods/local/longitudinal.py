@@ -44,8 +44,8 @@ from sfumato import arguments
 from sfumato.errors import BudgetError, LedgerError, ParameterError, SourceError
 from sfumato.filesystem import PATIENCE_SECONDS, acquire_lock, check_target, whole
 from sfumato.methods.local.draws import LARGEST_TOTAL
-from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, respond
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import Channel, SupportOracle, check_channel_size
 from sfumato.methods.local.reports import Code, ReportLayout, Reports, check_same
 from sfumato.platform_support import locks
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
 
 

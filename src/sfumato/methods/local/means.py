@@ -21,7 +21,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.domains import amounts, read_numbers
 from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens, occur
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
     CARD_PEOPLE,
     Channel,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportSketch
     from sfumato.privacy.noise.entropy import Entropy
 

@@ -22,7 +22,7 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import stored_name
 from sfumato.methods.local.domains import choices
 from sfumato.methods.local.draws import bit_sums
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.reports import Reports, ReportSketch, check_same, unreadable_sketch
 from sfumato.privacy.accounting.elementary import log_up
 from sfumato.privacy.noise.entropy import SystemEntropy
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.reports import ReportLayout
     from sfumato.privacy.noise.entropy import Entropy
 

@@ -23,8 +23,8 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import hyphened, make, stored_name
 from sfumato.methods.local.domains import Choices, choices
 from sfumato.methods.local.draws import below, happens
-from sfumato.methods.local.exact_epsilon import read_epsilon
 from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
     CARD_PEOPLE,
     Channel,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sfumato.arrays import BoolArray, FloatArray, IntArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.privacy.noise.entropy import Entropy
 
 

@@ -23,7 +23,7 @@ from sfumato.data.schema.toml_document import read_text
 from sfumato.errors import OutputError, ParameterError, PolicyError, SourceError, option
 from sfumato.filesystem import check_target, whole
 from sfumato.methods.local.catalogue import hyphened
-from sfumato.methods.local.exact_epsilon import log, read_epsilon
+from sfumato.methods.local.local_epsilon import log, read_epsilon
 from sfumato.methods.local.paper_coins import device, likelihood_ratio
 from sfumato.methods.local.signatures import KEY_BYTES, public_key, sign, verify
 from sfumato.report.display import Card, Shown
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
     from sfumato.methods.local.paper_coins import HandDevice
 
 

@@ -27,14 +27,14 @@ import numpy as np
 
 from sfumato import arguments, exact_numbers
 from sfumato.errors import ParameterError
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.privacy.accounting.elementary import exp_down
 from sfumato.report.display import Card, Shown
 
 if TYPE_CHECKING:
     from sfumato.arrays import FloatArray
     from sfumato.exact_numbers import Number
-    from sfumato.methods.local.exact_epsilon import LocalEpsilon
+    from sfumato.methods.local.local_epsilon import LocalEpsilon
 
 
 SMALLEST_DELTA = Fraction(1, 10**300)

@@ -26,7 +26,7 @@ from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.regions import regions
 from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree import blocks_of, checked
-from sfumato.methods.publish.tree_search import TreeSearch
+from sfumato.methods.publish.tree_optimizer import TreeOptimizer
 from sfumato.methods.publish.wavelet import halves, planned
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.privacy.mechanisms.spending import spendings
@@ -60,7 +60,7 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     """
     public = public_total(request, total)
     shape = checked(request)
-    search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
+    search = TreeOptimizer(request.boxes, spendings(request.price), request.sensitivity)
     plans_by_name = {"tree": StrategyMethod(request, blocks_of(search.of_cells(shape)), {})}
     nestings = tuple(halves(points) for points in shape)
     for budget in ("uniform", "optimised"):
@@ -90,7 +90,7 @@ def _handicapped(plan: StrategyMethod) -> float:
 
 
 def _for_workload(
-    request: Request, search: TreeSearch, cuts: Sequence[IntArray]
+    request: Request, search: TreeOptimizer, cuts: Sequence[IntArray]
 ) -> dict[str, StrategyMethod]:
     """Trees of the blocks that no query divides, and the regions of few queries."""
     if request.boxes is None:

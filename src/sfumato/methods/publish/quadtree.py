@@ -14,7 +14,7 @@ from sfumato.methods.publish.domain import MAX_CELLS
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.strategy import StrategyMethod
 from sfumato.methods.publish.tree import blocks_of, checked, deepened, in_step
-from sfumato.methods.publish.tree_search import (
+from sfumato.methods.publish.tree_optimizer import (
     SharedTree,
     ShareProblem,
     block_sizes,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.methods.publish.domain import Domain, blank_boxes, blank_cells
 from sfumato.methods.publish.measurement import noise_name
 from sfumato.methods.publish.postprocess import caveat, with_missing
-from sfumato.methods.publish.tree_search import precisions
+from sfumato.methods.publish.tree_optimizer import precisions
 from sfumato.privacy.accounting.events import Composed
 from sfumato.privacy.estimation.blocks import (
     assembled,

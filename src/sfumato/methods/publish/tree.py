@@ -15,7 +15,7 @@ from sfumato.methods import options
 from sfumato.methods.publish.domain import MAX_CELLS, Domain, holds_values
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.strategy import BlockCounts, StrategyMethod
-from sfumato.methods.publish.tree_search import TreeSearch, exact, nestings_of
+from sfumato.methods.publish.tree_optimizer import TreeOptimizer, exact, nestings_of
 from sfumato.privacy.estimation.blocks import Nesting
 from sfumato.privacy.mechanisms.spending import spendings
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sfumato.methods.publish.request import Request
-    from sfumato.methods.publish.tree_search import SharedTree
+    from sfumato.methods.publish.tree_optimizer import SharedTree
     from sfumato.privacy.estimation.blocks import Level
 
 
@@ -74,7 +74,7 @@ def prepare(
                 "An optimised budget itself decides whether the whole is counted. "
                 "Leave root out, or take budget uniform or geometric.",
             )
-        search = TreeSearch(request.boxes, spendings(request.price), request.sensitivity)
+        search = TreeOptimizer(request.boxes, spendings(request.price), request.sensitivity)
         best_tree = search.of_cells(shape) if most is None else search.best(choices)
         return StrategyMethod(request, blocks_of(best_tree), {"budget": budget_name}, public)
     with_root = options.choice(_yes_or_no(root), "root", ["yes", "no"]) == "yes"

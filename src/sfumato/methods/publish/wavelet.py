@@ -26,7 +26,7 @@ from sfumato.methods.publish.measurement import ColumnNorms, noise_name
 from sfumato.methods.publish.postprocess import public_total
 from sfumato.methods.publish.strategy import DiagonalStrategy, MeasuredLevel, StrategyMethod
 from sfumato.methods.publish.tree import checked
-from sfumato.methods.publish.tree_search import exact
+from sfumato.methods.publish.tree_optimizer import exact
 from sfumato.privacy.estimation.blocks import Nesting, assembled, spectrum, sum_neighbours
 from sfumato.privacy.mechanisms.base import widened
 from sfumato.privacy.mechanisms.spending import spendings

@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ParameterError
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.means import THRESHOLD, Duchi, HalfSpace, Hybrid, Piecewise, Window
 from sfumato.testing.entropy import SeededEntropy
 

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from sfumato.methods.local import log, oracle
-from sfumato.methods.local.exact_epsilon import read_epsilon
+from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.paper_coins import (
     _DEVICES,
     HandDevice,

@@ -14,7 +14,7 @@ from sfumato.errors import ParameterError
 from sfumato.methods.publish import auto, quadtree, wavelet
 from sfumato.methods.publish import tree as kind
 from sfumato.methods.publish.auto import WorkloadAnswers
-from sfumato.methods.publish.tree_search import aligned_nestings
+from sfumato.methods.publish.tree_optimizer import aligned_nestings
 from sfumato.privacy.estimation.boxes import box_sums
 from sfumato.testing.entropy import SeededEntropy
 

@@ -119,7 +119,7 @@ class SharedTree:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeSearch:
+class TreeOptimizer:
     """A search for a workload (None: all ranges), ways to pay and a sensitivity."""
 
     boxes: IntArray | None
@@ -168,7 +168,7 @@ class TreeSearch:
     ) -> dict[Nesting, SharedTree]:
         """Return the nestings of one axis, the best first for the workload's ranges along it."""
         boxes = None if self.boxes is None else self.boxes[:, [axis]]
-        alone = TreeSearch(boxes, self.spendings, self.sensitivity)
+        alone = TreeOptimizer(boxes, self.spendings, self.sensitivity)
         trees = {nesting: alone._quick((nesting,), spending, ()) for nesting in nestings}
         return dict(sorted(trees.items(), key=lambda item: item[1].error))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.methods.local.exact_epsilon import LocalEpsilon, log, read_epsilon
+from sfumato.methods.local.local_epsilon import LocalEpsilon, log, read_epsilon
 
 
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.1", 1, 2.5, "20", "log(3)", "ln 3", "log 5/4"])

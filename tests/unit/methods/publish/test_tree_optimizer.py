@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sfumato.data.schema.unit import Sensitivity
-from sfumato.methods.publish.tree_search import (
+from sfumato.methods.publish.tree_optimizer import (
     LEAST_LEAF_SHARE,
     ShareProblem,
-    TreeSearch,
+    TreeOptimizer,
     block_sizes,
     exact,
     nestings_of,
@@ -60,7 +60,7 @@ def test_no_step_makes_an_error_larger(spending: Spending) -> None:
 
 def test_no_small_change_of_shares_is_better() -> None:
     """At a local optimum gains per share are equal where there is a share, less elsewhere."""
-    found = TreeSearch(None, [TENTH], ONE).best([nestings_of(256)])
+    found = TreeOptimizer(None, [TENTH], ONE).best([nestings_of(256)])
     size = found.shares.size
     for one in range(size):
         for other in np.flatnonzero(found.shares > 1e-3):
@@ -71,13 +71,13 @@ def test_no_small_change_of_shares_is_better() -> None:
 
 
 def test_points_are_best_counted_one_by_one() -> None:
-    found = TreeSearch(POINTS, [TENTH], ONE).best([nestings_of(64)])
+    found = TreeOptimizer(POINTS, [TENTH], ONE).best([nestings_of(64)])
     assert exact(found.shares) == {(found.nestings[0].depth,): 1}
 
 
 def test_cells_are_measured_even_where_no_query_needs_them() -> None:
     rows = np.stack([np.repeat(np.arange(8), 2).reshape(8, 2), np.tile([0, 7], (8, 1))], axis=1)
-    found = TreeSearch(rows, [TENTH], ONE).best([nestings_of(8), nestings_of(8)])
+    found = TreeOptimizer(rows, [TENTH], ONE).best([nestings_of(8), nestings_of(8)])
     assert found.shares.ravel()[-1] == pytest.approx(LEAST_LEAF_SHARE, rel=0.02)
     first, second = found.nestings
     assert found.shares[first.depth, 0] > 0.98
@@ -86,8 +86,8 @@ def test_cells_are_measured_even_where_no_query_needs_them() -> None:
 
 def test_a_delta_is_used_where_gaussian_noise_is_better() -> None:
     ways = [Spending(epsilon=Fraction(1)), Spending(rho=Fraction(1, 30))]
-    found = TreeSearch(None, ways, ONE).best([nestings_of(4096)])
-    each = [TreeSearch(None, [one], ONE).best([nestings_of(4096)]).error for one in ways]
+    found = TreeOptimizer(None, ways, ONE).best([nestings_of(4096)])
+    each = [TreeOptimizer(None, [one], ONE).best([nestings_of(4096)]).error for one in ways]
     assert found.error == min(each)
     assert found.budget.spending is ways[int(np.argmin(each))]
 
@@ -104,7 +104,7 @@ def test_shares_become_fractions_that_sum_to_one() -> None:
 @pytest.mark.parametrize("epsilon", ["1/1000000", "1000", "100000"])
 def test_extreme_prices_have_finite_shares(epsilon: str) -> None:
     spending = Spending(epsilon=Fraction(epsilon))
-    found = TreeSearch(None, [spending], ONE).best([nestings_of(100), nestings_of(7)])
+    found = TreeOptimizer(None, [spending], ONE).best([nestings_of(100), nestings_of(7)])
     assert np.isfinite(found.shares).all()
     assert np.isfinite(found.error)
     assert sum(exact(found.shares).values()) == 1
