@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sfumato.methods.local.draws import happens
+from sfumato.methods.local.draws import draw_events
 from sfumato.methods.stream.pan_private import PanCells, PanTable
 from sfumato.privacy.accounting.losses import Pure
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -119,7 +119,7 @@ class _FromZero(PanTable):
     """Wrong: counters begin at 0, and tell how often somebody came."""
 
     def begin(self, entropy: Entropy) -> PanCells:
-        bits = happens(Fraction(1, 2), self.size, entropy)
+        bits = draw_events(Fraction(1, 2), self.size, entropy)
         return PanCells(memoryview(bytearray(bits.astype(np.uint8).tobytes())))
 
 

@@ -212,7 +212,7 @@ def test_inspect_says_what_it_found_and_writes_it(
     as_text(home / "leute.csv")
     assert run(["inspect", "leute.csv", "--write", "s.toml", "--json"]) == 0
     told = capsys.readouterr()
-    assert "read as Windows-1252, in which a column is called 'Größe'" in told.err
+    assert "read as Windows-1252; one column is called 'Größe'" in told.err
     assert json.loads(told.out)["file"] == {"encoding": "windows-1252", "separator": ";"}
     assert '[file]\nencoding = "windows-1252"\nseparator = ";"\n' in (home / "s.toml").read_text()
 

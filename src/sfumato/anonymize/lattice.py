@@ -183,7 +183,7 @@ class Node:
         return None if self.problem.people is None else self._people_in(self.fails)
 
     @cached_property
-    def hopeless(self) -> bool:
+    def fails_when_finer(self) -> bool:
         """Whether this and every finer node suppresses too many rows, or people."""
         allowed, monotone = self.problem.allowed, self.problem.monotone
         if self.problem.people is not None:
@@ -193,7 +193,7 @@ class Node:
     @property
     def admissible(self) -> bool:
         """Whether no more rows, or people, are suppressed than allowed."""
-        if self.hopeless:
+        if self.fails_when_finer:
             return False
         people = self.suppressed_people
         return (self.suppressed if people is None else people) <= self.problem.allowed
@@ -405,7 +405,7 @@ class UnseenNodes:
 
     def learn(self, node: Node) -> None:
         """Exclude the nodes below one that suppresses too much."""
-        if node.hopeless:
+        if node.fails_when_finer:
             self._nodes[below(node.levels)] = False
 
     @property

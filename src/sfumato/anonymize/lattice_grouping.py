@@ -1,4 +1,7 @@
-"""Rows of the waist prepared for grouping at any node of the lattice. Decision `optimal-search`."""
+"""Counted combinations, prepared for grouping at any node of the lattice.
+
+Decision `optimal-search`.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,7 @@ class View:
         # Three ways to group, from cheapest: keys that are sorted, keys that are dense, any keys.
         key, radix = self._keys(table, levels)
         if (key[1:] >= key[:-1]).all():
-            # Tables are in order of their labels, which making the last column coarser keeps.
+            # Tables are sorted by their labels; they stay sorted if the last column gets coarser.
             chosen, counts, people, group_keys = _group_ordered(key, table.counts, table.population)
         elif radix <= _DENSE_FACTOR * len(key):
             chosen, counts, people, group_keys = _group_dense(key, radix, table)

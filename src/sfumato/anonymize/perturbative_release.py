@@ -74,9 +74,9 @@ def perturb(
 
     *Guarantee*: none, neither syntactic nor differential privacy: values are blurred.
     *Error*: discrete Gaussian noise of the stated standard deviation, in the unit of the column, in
-    days for dates. What would pass a bound is reflected there, so that no value is heaped on it and
-    none is likelier to stay than by the noise alone; near a bound that moves values inward and
-    lessens their deviation: see `moments`.
+    days for dates. A value that would pass a bound is reflected there, so no values pile up on
+    the bound. Near a bound, reflection shifts values inward and reduces their deviation: see
+    `moments`.
     *Edges*: NULL stays NULL; a value off the grid goes to its nearest point first, as `strays`
     counts. `draw` gives the numbers of steps for a variance and a number of rows; they are drawn
     exactly unless given.
@@ -90,7 +90,7 @@ def perturb(
         index = table.columns.index(column.name)
         points = _points(table.axes[index], grid, step)[table.codes[index][rows]]
         scale = positive(stddev[column.name], "stddev") / step
-        moved = _reflected(points + steps(scale**2, len(points)), grid.points - 1)
+        moved = _reflect(points + steps(scale**2, len(points)), grid.points - 1)
         # NULL has the code behind the grid and stays NULL.
         codes = np.where(points == grid.points, grid.points, moved).astype(np.int64)
         present, numbers = np.unique(codes, return_inverse=True)
@@ -120,7 +120,7 @@ def moments(column: Column, stddev: Number, *, at_bound: bool) -> Moments:
     # Probabilities of a discrete Gaussian, up to their sum.
     odds = np.exp(-((steps / fine) ** 2) / 2)
     start = 0 if at_bound else last // 2
-    moved = (_reflected(start + steps, last) - start) * coarser * float(step)
+    moved = (_reflect(start + steps, last) - start) * coarser * float(step)
     mean = float(odds @ moved / odds.sum())
     return Moments(mean, sqrt(float(odds @ (moved - mean) ** 2 / odds.sum())))
 
@@ -153,7 +153,7 @@ def strays(table: Frequencies, column: Column) -> Strays:
     return Strays(outside, between)
 
 
-def _reflected(points: IntArray, last: int) -> IntArray:
+def _reflect(points: IntArray, last: int) -> IntArray:
     """Points of a line folded into 0 .. last, as between two mirrors."""
     if last == 0:
         return np.zeros_like(points)
@@ -285,7 +285,7 @@ def _one_diversity(criteria: Sequence[Criterion], sensitive: tuple[str, ...]) ->
 
 
 def _require_rows_as_units(table: Table, algorithm: str, *criteria: Criterion) -> None:
-    """Refuse to promise anything of people where rows are dealt out one by one."""
+    """Refuse tables with several rows of a person: the algorithm deals rows out one by one."""
     person = person_of(table.schema)
     if person is not None:
         asked = " and ".join(map(str, criteria))
@@ -356,7 +356,7 @@ def _perturb(
             "No sensitive column has declared bounds, so none can be perturbed. Add to the section "
             "of one in the schema: bounds = [0, 100000]",
         )
-    stddev = {column.name: _spread(column) for column in columns}
+    stddev = {column.name: _noise_stddev(column) for column in columns}
     counted = counted_whole(table, [column.name for column in columns])
     roles = (Role.QUASI, Role.SENSITIVE, Role.OTHER)
     unchanged = [c.name for c in table.schema.columns if c.role in roles and c not in columns]
@@ -376,8 +376,10 @@ def _perturb(
         before={"classes": len(sizes), **costs_of_untouched(SizeCounts.of(sizes))},
         protected=tuple(stddev),
         watched=tuple(c.name for c in table.schema.by_role(Role.SENSITIVE) if c.name in unchanged),
-        findings=tuple(warning for column in columns if (warning := _strayed(counted, column))),
-        notes=tuple(_blurred(column, stddev[column.name]) for column in columns),
+        findings=tuple(
+            warning for column in columns if (warning := _warn_of_strays(counted, column))
+        ),
+        notes=tuple(_describe_noise(column, stddev[column.name]) for column in columns),
         words={
             name: f"blurred by noise of standard deviation {deviation}"
             for name, deviation in stddev.items()
@@ -387,7 +389,7 @@ def _perturb(
 
 
 def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> None:
-    """Refuse texts that read like labels, where no label is written that they could hide behind."""
+    """Refuse texts that look like labels, if values are released unchanged."""
     for name in names:
         if table.schema.column(name).kind is not Kind.TEXT:
             continue
@@ -403,17 +405,17 @@ def _refuse_labels(table: Table, counted: Frequencies, names: Sequence[str]) -> 
             )
 
 
-def _spread(column: Column) -> str:
+def _noise_stddev(column: Column) -> str:
     """Return the standard deviation of the noise: a share of the declared range, in days for dates.
 
     It is at least the step, because less would leave most values unchanged.
     """
     if not isinstance(column.domain, Bounds):
-        return "1"  # refused with what to declare, where the noise is made
+        return "1"  # `perturb` refuses the column, with advice
     return str(max(Decimal(column.domain.span) / _BLUR, Decimal(column.domain.grid_step or 0)))
 
 
-def _blurred(column: Column, stddev: str) -> str:
+def _describe_noise(column: Column, stddev: str) -> str:
     """One sentence with the true moments of a column's noise, from declarations alone."""
     middle = moments(column, stddev, at_bound=False)
     bound = moments(column, stddev, at_bound=True)
@@ -423,7 +425,7 @@ def _blurred(column: Column, stddev: str) -> str:
     )
 
 
-def _strayed(counted: Frequencies, column: Column) -> str | None:
+def _warn_of_strays(counted: Frequencies, column: Column) -> str | None:
     """A warning about values that the declared grid moved before any noise, if any."""
     stray_rows = strays(counted, column)
     moved = []

@@ -1,4 +1,4 @@
-"""Anonymize a table where it lies: check the request, count, search, and describe the release.
+"""Anonymize a table in its engine: check the request, count, search, and describe the release.
 
 Decision `optimal-search`.
 """
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 def check_options(
     algorithm: str, options: Mapping[str, object], criteria: Sequence[Criterion]
 ) -> None:
-    """Refuse an unknown algorithm, and options that it would ignore; None was not given."""
+    """Refuse an unknown algorithm, and options that it would ignore; None means not given."""
     takes = {name: search.takes for name, search in SEARCHES.items()}
     takes |= {name: method.takes for name, method in PERTURBATIVE.items()}
     if algorithm not in takes:
@@ -103,7 +103,7 @@ _PYTHON_ONLY = {"weights"}
 
 
 def _named(name: str) -> str:
-    """Write an option in a sentence; parameters that no door has are left unchanged."""
+    """Write an option in a sentence; parameters of Python alone are left unchanged."""
     return name if name in _PYTHON_ONLY else option(name)
 
 
@@ -150,30 +150,32 @@ def anonymize(
     origin: dict[str, Any] = {"by": by, "mark": mark_before(table)}
     if algorithm in PERTURBATIVE:
         perturbative_options = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(_perturbed(algorithm, table, criteria, perturbative_options), **origin)
-    member = SEARCHES[algorithm]
-    problem, counted = _posed(table, criteria, algorithm, suppress, population)
+        return replace(
+            _decide_perturbative(algorithm, table, criteria, perturbative_options), **origin
+        )
+    chosen_search = SEARCHES[algorithm]
+    problem, counted = _pose(table, criteria, algorithm, suppress, population)
     watch = SearchProgress(progress, limit)
     outcome = _search(table, problem, counted, algorithm, cost, weights, watch)
     if refine:
-        outcome = _refined(outcome, cost or member.cost, weights, watch)
+        outcome = _refine(outcome, cost or chosen_search.cost, weights, watch)
     used = {
-        "cost": cost or member.cost,
+        "cost": cost or chosen_search.cost,
         "suppress": decimal_of(probability(suppress, "suppress")),
         "suppressed": suppressed,
         "weights": None if weights is None else dict(weights),
         "refine": refine,
         "limit_seconds": limit,
     }
-    parameters = {name: value for name, value in used.items() if name in member.takes}
-    decided = replace(_generalized(table, counted, problem, outcome, parameters), **origin)
-    # Counts in memory tell the classes; otherwise the engine counts them when they are needed.
+    parameters = {name: value for name, value in used.items() if name in chosen_search.takes}
+    decided = replace(_describe_outcome(table, counted, problem, outcome, parameters), **origin)
+    # The classes follow from counts in memory; otherwise the engine counts them when needed.
     if problem.floor is None and suppressed == "drop":
         decided = replace(decided, classes=_classes(decided, counted))
-    return _advised(decided, problem, outcome, weights, watch, options) if advice else decided
+    return _add_advice(decided, problem, outcome, weights, watch, options) if advice else decided
 
 
-def _posed(
+def _pose(
     table: Table,
     criteria: Sequence[Criterion],
     algorithm: str,
@@ -186,7 +188,7 @@ def _posed(
     with (
         nullcontext()
         if SEARCHES[algorithm].rolls_up
-        else _naming_others(algorithm, table, criteria)
+        else _advise_on_memory(algorithm, table, criteria)
     ):
         return pose(
             table,
@@ -211,7 +213,7 @@ def _search(
     """Run the search; a table that does not fit in memory is cut in its engine."""
     # Mondrian needs finer values than those of the floor: it cuts in the engine instead.
     if algorithm == MONDRIAN and problem.floor is not None:
-        with _naming_others(algorithm, table, problem.criteria):
+        with _advise_on_memory(algorithm, table, problem.criteria):
             return cut_in_engine(table, problem, counted, watch, weights)
     limit, progress = watch.limit_seconds, watch.progress
     return run(
@@ -219,16 +221,18 @@ def _search(
     )
 
 
-def _perturbed(
+def _decide_perturbative(
     algorithm: str, table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
 ) -> Anonymized:
-    with _naming_others(algorithm, table, criteria):
+    with _advise_on_memory(algorithm, table, criteria):
         return PERTURBATIVE[algorithm].decide(table, criteria, options)
 
 
 @contextmanager
-def _naming_others(algorithm: str, table: Table, criteria: Sequence[Criterion]) -> Iterator[None]:
-    """Name in the error what an algorithm must keep in memory, and algorithms that need less."""
+def _advise_on_memory(
+    algorithm: str, table: Table, criteria: Sequence[Criterion]
+) -> Iterator[None]:
+    """Say in the error what exceeds the memory, and which algorithms need less."""
     try:
         yield
     except TooManyCombinationsError as error:
@@ -239,7 +243,7 @@ def _naming_others(algorithm: str, table: Table, criteria: Sequence[Criterion]) 
         raise all_needed(algorithm, cells) from None
 
 
-def _advised(
+def _add_advice(
     decided: Anonymized,
     problem: Problem,
     outcome: Outcome,
@@ -280,7 +284,7 @@ def seconds_of(limit: Number | None) -> float | None:
     return float(seconds)
 
 
-def _refined(
+def _refine(
     outcome: Outcome, cost: str, weights: Mapping[str, float] | None, watch: SearchProgress
 ) -> Outcome:
     """Search the suppressed rows again, and note what that gained."""
@@ -299,7 +303,7 @@ def _refined(
     return replace(refined.outcome, notes=(*outcome.notes, note))
 
 
-def _generalized(
+def _describe_outcome(
     table: Table,
     counted: Frequencies,
     problem: Problem,
@@ -313,7 +317,7 @@ def _generalized(
     person = person_of(table.schema)
     floor = problem.floor
     sizes = SizeCounts.of(counted.marginal(quasi).counts) if floor is None else floor.sizes
-    looked_at = dict.fromkeys(
+    protected = dict.fromkeys(
         criterion.column for criterion in problem.criteria if criterion.column is not None
     )
     return Anonymized(
@@ -331,7 +335,7 @@ def _generalized(
             for criterion in problem.criteria
             if isinstance(criterion, _COMPARE_ORIGINAL)
         },
-        protected=tuple(looked_at),
+        protected=tuple(protected),
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
         watched=tuple(_watched(table)),
         suppressed=parameters.get("suppressed", "drop"),
@@ -346,7 +350,7 @@ def _watched(table: Table) -> dict[str, Kind]:
 
 
 def _classes(decided: Anonymized, counted: Frequencies) -> ReleasedClasses | None:
-    """Return the classes of a release if all combinations were counted and rows are not dealt."""
+    """Return the classes; None if the engine cut, or equal rows may be in different classes."""
     recoding = decided.spelled_recoding()
     if isinstance(recoding, ByCuts) or not recoding.by_value:
         return None

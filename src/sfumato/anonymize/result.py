@@ -376,13 +376,13 @@ class Anonymized:
             "remarks": list(self.remarks),
             "risk": dict(self.risk),
             "advice": [advice.json() for advice in self.advice],
-            **self.attacks.kept,
+            **self.attacks.holder_record,
         }
         seen = {
             "table": self.table.schema.table,
             "columns": self._in_words(classes),
             "risk": self._risk_after(classes),
-            **self.attacks.travels,
+            **self.attacks.sidecar_record,
         }
         promised = self.guarantee
         guarantee = replace(promised, parameters={**promised.parameters, **seen})

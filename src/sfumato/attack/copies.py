@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.attack.case import needed, shared_columns
-from sfumato.attack.evaluation.copies import tallied
+from sfumato.attack.evaluation.copies import count_copies
 from sfumato.attack.finding import MOST_EXAMPLES, Finding, Rate, percent, plain
 from sfumato.attack.records import CodedRows, Crowd, records
 from sfumato.attack.sampling import subset
@@ -42,7 +42,7 @@ def run(case: Case) -> Finding:
     traits, (released, real, *controls) = records(NAME, columns, tables)
     drawn, often = _both(traits, released, real)
     kinds = np.unique(often)
-    tally = tallied(
+    tally = count_copies(
         kinds,
         np.array([drawn[often == kind].sum() for kind in kinds]),
         np.array([(often == kind).sum() for kind in kinds]),

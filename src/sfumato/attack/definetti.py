@@ -4,7 +4,7 @@
 of each group. A value and a trait that occur together in groups more often than by chance belong
 together, and the attacker uses that inside every group.
 *Success*: the share of rows whose value is guessed rightly. Naive Bayes learns how common a trait
-is among people with a value, by expectation maximization: the values of a group are shared out
+is among people with a value, by expectation maximization: the values of a group are divided
 among its rows by these likelihoods, so that each row gets one value in total and each value has its
 number of rows (rows and columns are scaled in turn); then traits are counted again.
 *Baseline*: guessing the commonest value of the group, which l-diversity keeps at 1/l.
@@ -49,27 +49,31 @@ def run(case: Case) -> Finding:
             "the release is not an anatomy, so it does not separate values from rows. Name the "
             "folder that anatomy wrote.",
         )
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     quasi = needed_quasi(case, NAME, original)
     columns = [column for column in needed_sensitive(case, NAME) if column.name in original.names]
     if not columns:
         raise cannot_run(NAME, "the original has no sensitive column of the release.")
-    return of_columns({column.name: _attacked(case, original, quasi, column) for column in columns})
+    return of_columns(
+        {column.name: _attack_column(case, original, quasi, column) for column in columns}
+    )
 
 
-def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
+def _attack_column(
+    case: Case, original: HeldTable, quasi: Sequence[Column], column: Column
+) -> Finding:
     assert case.release.buckets is not None
     names = [column.name for column in quasi]
     rows = case.release.table.counted([*names, GROUP])
     cells = case.release.buckets.counted([GROUP, column.name], weight=COUNT)
-    shares = Sharing.of(rows, cells, names, column.name)
+    shares = ValueShares.of(rows, cells, names, column.name)
     believed = shares.learn()
     score = _chances(shares, rows, quasi, original, column.name)
     success = float((shares.best(believed) * score).sum())
     baseline = float((shares.best(shares.counts.astype(np.float64)) * score).sum())
     return Finding(
         attack=NAME,
-        attacker="has the release alone, and knows that like people are alike in every group",
+        attacker="has only the release, and learns across groups which traits and values co-occur",
         meaning=f"Rows whose {column.name} is guessed right",
         success=Rate.share(success, rows.total),
         baseline=Rate.share(baseline, rows.total),
@@ -80,8 +84,8 @@ def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: 
 
 
 @dataclass(frozen=True, eq=False)
-class Sharing:
-    """Every row paired with every value of its group; EM shares values out among these pairs.
+class ValueShares:
+    """Every row paired with every value of its group; EM divides the values among these pairs.
 
     `row`, `value` and `group` identify each pair. `counts` is the number of rows of the group that
     have the value, and `weights` the number of rows that look alike.
@@ -99,13 +103,13 @@ class Sharing:
     @classmethod
     def of(
         cls, rows: Frequencies, cells: Frequencies, names: Sequence[str], sensitive: str
-    ) -> Sharing:
+    ) -> ValueShares:
         """Pair the rows of two tables by their group."""
         groups = rows.axis(GROUP).decode(rows.codes[rows.columns.index(GROUP)]).to_numpy()
-        theirs = cells.axis(GROUP).decode(cells.codes[0]).to_numpy()
-        order = np.argsort(theirs, kind="stable")
-        first = np.searchsorted(theirs[order], groups, side="left")
-        group_sizes = np.searchsorted(theirs[order], groups, side="right") - first
+        cell_groups = cells.axis(GROUP).decode(cells.codes[0]).to_numpy()
+        order = np.argsort(cell_groups, kind="stable")
+        first = np.searchsorted(cell_groups[order], groups, side="left")
+        group_sizes = np.searchsorted(cell_groups[order], groups, side="right") - first
         row = np.repeat(np.arange(len(rows)), group_sizes)
         cell = order[ragged(first, group_sizes)]
         present, number = np.unique(cells.codes[1], return_inverse=True)
@@ -120,7 +124,7 @@ class Sharing:
         size = np.bincount(self.row, self.counts)[self.row]
         shared = self.counts / size
         for _ in range(_ROUNDS):
-            shared = self._scaled(self._likelihood(shared * weight))
+            shared = self._scale(self._likelihood(shared * weight))
         return shared
 
     def _likelihood(self, people: FloatArray) -> FloatArray:
@@ -140,7 +144,7 @@ class Sharing:
         likely: FloatArray = np.exp(logs - highest[self.row])
         return likely
 
-    def _scaled(self, shared: FloatArray) -> FloatArray:
+    def _scale(self, shared: FloatArray) -> FloatArray:
         """Scale shares: each row sums to one value, each value to its number of rows."""
         weight = self.weights[self.row]
         # Sinkhorn scaling: rows and columns in turn; a few rounds are enough inside small groups.
@@ -163,7 +167,7 @@ class Sharing:
 
 
 def _chances(
-    shares: Sharing,
+    shares: ValueShares,
     rows: Frequencies,
     quasi: Sequence[Column],
     original: HeldTable,
@@ -188,9 +192,9 @@ def _chances(
     key = both[len(rows) :][inside] * width + code[inside]
     order = np.argsort(key, kind="stable")
     sought = both[: len(rows)][shares.row] * width + shares.value
-    place_of = np.searchsorted(key[order], sought).clip(max=max(len(order) - 1, 0))
-    matches = key[order][place_of] == sought
-    counts = np.where(matches, real.counts[inside][order][place_of], 0)
+    positions = np.searchsorted(key[order], sought).clip(max=max(len(order) - 1, 0))
+    matches = key[order][positions] == sought
+    counts = np.where(matches, real.counts[inside][order][positions], 0)
     totals = np.bincount(shares.value, shares.counts, width)
     # Rows of the original that look alike may be in several groups: a value is spread over the
     # groups that have it, in proportion to their rows with it.

@@ -40,7 +40,7 @@ _MOST = 20_000
 
 def run(case: Case) -> Finding:
     """Guess the number of rows of each label below the labels of a class."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     if case.release.buckets is not None:
         raise cannot_run(NAME, "an anatomy generalizes nothing.")
     quasi = needed_quasi(case, NAME, original)

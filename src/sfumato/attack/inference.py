@@ -36,7 +36,7 @@ _WITHIN = 0.05
 
 def run(case: Case) -> Finding:
     """Guess the sensitive columns of people, and report the worst."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     secrets = [
         column

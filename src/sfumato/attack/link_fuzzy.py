@@ -44,7 +44,7 @@ _MOST_PAIRS = 20_000_000
 def run(case: Case) -> Finding:
     """Look up people whose cells may be wrong or missing."""
     known = needed(case.known, NAME, "a list of people", "known")
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     if case.is_synthetic:
         raise cannot_run(NAME, "the rows of the table are synthetic; run link instead.")
     person = naming(case, known)

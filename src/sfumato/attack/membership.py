@@ -54,7 +54,7 @@ _LEAST = 8
 
 def run(case: Case) -> Finding:
     """Score people of the original and others, and take the higher half for members."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     control = needed(case.control, NAME, "people like these who are not in the data", "control")
     columns = _columns(case, original, control)
     names, person = [column.name for column in columns], person_in(case, original, control)

@@ -61,7 +61,7 @@ _ASKED = re.compile(
 
 def run(case: Case) -> Finding:
     """Guess values from the worlds in which a minimal algorithm made this release."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     if case.release.buckets is not None:
         raise cannot_run(NAME, "the groups of an anatomy are not made by generalizing.")
     quasi = needed_quasi(case, NAME, original)

@@ -1,8 +1,7 @@
-"""Count people instead of rows where a column says whose each row is.
+"""Count people instead of rows, if the schema's privacy unit names the column of the person.
 
-That column is the one of the schema's privacy unit. A person is hit if any row of theirs is hit.
-Guesses about different rows count as independent. Attacks that guess person by person try one row
-of each.
+A person is hit if any of their rows is hit. Guesses about different rows count as independent.
+Attacks that guess person by person try one row of each.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 
 COUNTED = "Counted are people"
-"""How a remark begins that says that rows of a person were combined."""
+"""The beginning of the remark that rows of one person were combined."""
 
 
 def person_in(case: Case, *tables: HeldTable) -> list[str]:
-    """Return the column that says whose a row is, if all tables have it; else an empty list.
+    """Return the column of the person, if all tables have it; otherwise an empty list.
 
-    A quasi-identifier never says it, because its labels are shared.
+    A quasi-identifier is never this column, because several people share its labels.
     """
     column = case.schema.unit.column
     if column is None or case.schema.column(column).role is Role.QUASI:
@@ -68,13 +67,13 @@ def persons(table: Frequencies, column: Sequence[str]) -> IntArray:
     return numbers
 
 
-def how_many(table: Frequencies, column: Sequence[str]) -> int:
+def count_people(table: Frequencies, column: Sequence[str]) -> int:
     """Count the people of a table; without a person column, its rows."""
     return int(persons(table, column).max(initial=-1)) + 1 if column else table.total
 
 
 def any_row(person: IntArray, chance: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the chance of each person that a guess about at least one of their rows is right."""
+    """Return for each person the chance that a guess is right about at least one of their rows."""
     with np.errstate(divide="ignore"):
         # A person with n rows is missed with the product of (1 - chance) over the rows.
         missed = np.log1p(-np.clip(chance, 0.0, 1.0))

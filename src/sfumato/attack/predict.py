@@ -43,7 +43,7 @@ _MOST_VALUES = 10
 
 def run(case: Case) -> Finding:
     """Train on the release, and guess people's values."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     if case.release.buckets is not None:
         raise cannot_run(NAME, "an anatomy keeps values apart from rows; see definetti.")
     tables = [original, *([] if case.control is None else [case.control])]

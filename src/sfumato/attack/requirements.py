@@ -237,7 +237,7 @@ class TriedAttacks:
     published: bool = False
 
     @property
-    def kept(self) -> dict[str, Any]:
+    def holder_record(self) -> dict[str, Any]:
         """The record that the holder keeps; it names nobody."""
         if self.findings is None:
             return {}
@@ -245,14 +245,14 @@ class TriedAttacks:
         return {"attacks": record}
 
     @property
-    def travels(self) -> dict[str, Any]:
+    def sidecar_record(self) -> dict[str, Any]:
         """The record in the side-car: empty unless the holder publishes the findings."""
-        return self.kept if self.published else {}
+        return self.holder_record if self.published else {}
 
     @property
     def notes(self) -> list[str]:
         """What a receiver must know about published findings."""
-        return [_PUBLISHED] if self.travels else []
+        return [_PUBLISHED] if self.sidecar_record else []
 
 
 NOT_TRIED = TriedAttacks()

@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 26
 
 def run(case: Case) -> Finding:
     """Describe unique rows of the release, and count descriptions that fit one person."""
-    original = needed(case.original, NAME, "the original, to tell who is right", "original")
+    original = needed(case.original, NAME, "the original, to score the guesses", "original")
     tables = [case.release.table, original, *([] if case.control is None else [case.control])]
     columns = shared_columns(case, NAME, tables)
     traits, (released, *people_tables) = records(NAME, columns, tables)

@@ -41,7 +41,7 @@ from sfumato.attack.case import cannot_run, needed_quasi
 from sfumato.attack.classes import boxes_of
 from sfumato.attack.finding import Finding, Rate, percent
 from sfumato.attack.matching import alike_in, crowds
-from sfumato.attack.person_counts import counted_people, how_many, person_in, persons, rate
+from sfumato.attack.person_counts import count_people, counted_people, person_in, persons, rate
 from sfumato.errors import option
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def run(case: Case) -> Finding:
     rows = case.release.table.counted([*names, *unit])
     classes = rows.people(names, unit[0]) if unit else rows
     released = boxes_of(classes, quasi, [] if people is None else [people])
-    listed = 0 if people is None else how_many(people, unit)
-    asked, least = case.options.population_size, how_many(rows, unit)
+    listed = 0 if people is None else count_people(people, unit)
+    asked, least = case.options.population_size, count_people(rows, unit)
     if asked is not None and asked < least:
         raise cannot_run(
             NAME,

@@ -70,7 +70,7 @@ def run(
         }
         progress(1, steps)
         if page:
-            tables["twin"] = synthesize.twin_of(tables["town"])
+            tables["twin"] = synthesize.synthesize_town(tables["town"])
         _write_files(tables, paths)
         progress(2, steps)
         if page:
@@ -95,8 +95,10 @@ def _inspect(tables: dict[str, pa.Table], schema: Path) -> Town:
         guesses = tuple(map(Guess, unknown.schema.columns, unknown.reasons))
     with read(tables["town"], schema) as known:
         inspection = known.inspect()
-    people, visits, voters, twin = (tables[name] for name in ("town", "visits", "voters", "twin"))
-    return Town(people, visits, voters, guesses, inspection, twin)
+    people, visits, voters, synthetic = (
+        tables[name] for name in ("town", "visits", "voters", "twin")
+    )
+    return Town(people, visits, voters, guesses, inspection, synthetic)
 
 
 def _page(blocks: list[Block]) -> str:

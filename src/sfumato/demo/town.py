@@ -45,7 +45,7 @@ class Town:
     voters: pa.Table
     guesses: tuple[Guess, ...]
     inspection: Inspection
-    twin: pa.Table
+    synthetic: pa.Table
     """A synthetic table of the people."""
 
 
@@ -57,7 +57,7 @@ def schema_of(table: str) -> Schema:
 
 
 TODAY = date(2025, 1, 1)
-"""The day on which everything was counted."""
+"""The day of the census: ages and visits are counted up to the day before."""
 TOWN_SIZE = 36_500
 """People in one town; rows beyond it live in the next one."""
 BATCH_ROWS = 262_144
@@ -85,7 +85,7 @@ MAX_VISITS = 12
 ADULT = 18
 """The age from which people vote, marry and earn."""
 LAST_DAY = (TODAY - date(1970, 1, 1)).days - 1
-"""The day before the count, in days since 1970: the last on which anything happened."""
+"""The day before the census, in days since 1970: the last day of births and visits."""
 
 _OLDEST = 100
 _AGES = np.arange(_OLDEST)

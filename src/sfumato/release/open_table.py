@@ -20,7 +20,7 @@ from sfumato.data.engines.kinds import check_cells
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.formats import separator_hint
 from sfumato.data.schema.column import Column, Kind, Role
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.data.schema.names import count, quoted, suggestion
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.schema_file import load, save
@@ -101,7 +101,7 @@ class Table(Shown):
     @property
     def layout(self) -> FileLayout:
         """The layout of its file: declared, or detected in the file."""
-        return self.engine.layout if isinstance(self.engine, DuckDB) else USUAL
+        return self.engine.layout if isinstance(self.engine, DuckDB) else DEFAULT_LAYOUT
 
     def inspect(
         self, *, population: Source | Table | None = None, progress: Progress | None = None

@@ -63,7 +63,7 @@ class Output:
 
     @classmethod
     def parse(cls, text: str | Path) -> Output:
-        """Read a path, OUT/ for a folder, or table:NAME for a table where the data lies."""
+        """Read a path, OUT/ for a folder, or table:NAME for a table in the engine of the data."""
         if isinstance(text, Path):
             return cls(text)
         scheme, _, name = text.partition(":")
@@ -155,7 +155,7 @@ def check_places(
                 f"Cannot write '{files.path}': {len(names)} tables go into a directory, and a file "
                 "of that name exists. Choose another name.",
             )
-        # A folder is made, for which there must be nothing in the way.
+        # The folder is new, so nothing may exist at its path.
         for target in (files.path, *(files.path.with_name(file) for file in files.files.values())):
             check_target(target, overwrite=target != files.path)
     else:
@@ -225,7 +225,7 @@ def _check_outside(folder: Path, pages: Sequence[Path]) -> None:
 
 
 def _check_folder(path: Path, *, overwrite: bool) -> None:
-    """A directory is replaced only when asked to and when it holds a release."""
+    """Refuse a directory that exists, unless `overwrite` is set and it holds a release."""
     if path.is_dir() and not overwrite and any(path.iterdir()):
         raise OutputError(
             "output_exists",

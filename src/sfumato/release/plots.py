@@ -43,7 +43,7 @@ def plot(release: Release) -> Pictures:
 
 
 def pictures_of(release: Release) -> list[Picture]:
-    """Return the pictures of a release or an answer; an empty list if none would help."""
+    """Return the pictures of a release or an answer; an empty list if it has none."""
     if release.guarantee.kind != _PRIVATE:
         return []
     syntheses = getattr(release, "drawn_from", {})
@@ -78,7 +78,7 @@ def _draw_column(
     bounds = bound if isinstance(bound, list) else [bound] * table.num_rows
     errors = np.array(bounds, dtype=np.float64)
     numbers = np.asarray(table.column(name).cast(pa.float64(), safe=False), dtype=np.float64)
-    # Missing and infinite numbers have no place on a scale.
+    # A scale cannot show missing and infinite numbers.
     shown = np.isfinite(numbers)
     notes = []
     if error.get("ranks95") is not None:

@@ -23,7 +23,7 @@ from sfumato.data.engines.kinds import kinds_of, stored_schema
 from sfumato.data.engines.sources import open_file
 from sfumato.data.files.column_spelling import marked, spelling_in, write_spelled
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.data.schema.names import count, untaken
 from sfumato.data.schema.spelling import spelling_of
 from sfumato.errors import OutputError, SchemaError, SourceError
@@ -263,7 +263,7 @@ class Release(Shown):
     holder: Mapping[str, Json] | None = None
     kept: tuple[Path, ...] = field(default=(), kw_only=True, compare=False, repr=False)
     """The files that it was made from, which saving must not overwrite."""
-    layout: FileLayout = field(default=USUAL, kw_only=True, compare=False, repr=False)
+    layout: FileLayout = field(default=DEFAULT_LAYOUT, kw_only=True, compare=False, repr=False)
     """The layout of the original file, which saved text files keep."""
     layouts: Mapping[str, FileLayout] = field(
         default_factory=dict, kw_only=True, compare=False, repr=False

@@ -12,7 +12,7 @@ from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.column import Kind, Role
 from sfumato.data.schema.hierarchy import ROOT
-from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.layout import DEFAULT_LAYOUT
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema import Schema
 from sfumato.data.schema.unit import Rows
@@ -133,7 +133,7 @@ def open_labels(source: Source, schema: Schema, *, strict: bool = True) -> tuple
 def open_released(source: Source, schema: Schema | None = None, *, strict: bool = True) -> Engine:
     """Open a released table with the layout of its side-car, else that of its schema."""
     names = () if schema is None else [column.name for column in schema.columns]
-    usual = USUAL if schema is None else schema.layout
+    usual = DEFAULT_LAYOUT if schema is None else schema.layout
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
     layout = None if path is None else layout_in_sidecar(path)
     return open_source(source, layout=layout or usual, declared=names, ours=True, strict=strict)

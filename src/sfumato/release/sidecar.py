@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato.data.files.writers import SIDECAR_NAME
-from sfumato.data.schema.layout import USUAL, FileLayout, separator_of
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout, separator_of
 from sfumato.errors import SchemaError, SourceError
 from sfumato.filesystem import unfinished
 from sfumato.text import dumps
@@ -53,7 +53,7 @@ class Saved(NamedTuple):
     columns: Mapping[str, Kind]
     written: Mapping[str, Mapping[str, Json]]
     """The spelling of columns in a text file, by the keys of a schema."""
-    layout: FileLayout = USUAL
+    layout: FileLayout = DEFAULT_LAYOUT
     parts: Sequence[str] = ()
     table: Mapping[str, Json] | None = None
     """The engine, the table's name there, and its rows."""

@@ -33,7 +33,7 @@ from sfumato.data.inspection.spellings import (
     text_instead,
 )
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.layout import DEFAULT_LAYOUT
 from sfumato.data.schema.schema import Schema
 from sfumato.release.released_table import open_released
 
@@ -94,7 +94,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
         )
         guesses = tuple(guess(profile) for profile in profiles)
         columns = tuple(guessed.column for guessed in guesses)
-        layout = engine.layout if isinstance(engine, DuckDB) else USUAL
+        layout = engine.layout if isinstance(engine, DuckDB) else DEFAULT_LAYOUT
         schema = Schema(_name(source), columns, layout=layout)
         seen = observed_schema(schema, profiles)
     except BaseException:

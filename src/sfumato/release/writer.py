@@ -1,9 +1,9 @@
-"""Write a release: one file or a folder of several, all files or none, through every door.
+"""Write a release as one file or a folder of several: all files appear, or none.
 
-All files are first written to a scratch folder beside their places. Then they move into place one
-by one, the side-car last: a release is complete once the side-car is there. Before the first move,
-a journal in each scratch folder lists all moves. So a failed or interrupted writing is undone; if
-its process died, the next writing clears the remains.
+All files are first written to scratch folders beside their final paths. Then they move into place
+one by one, the side-car last: a release is complete once the side-car is there. Before the first
+move, a journal in each scratch folder lists all moves. So a failed or interrupted writing is
+undone; if its process died, the next writing clears the remains.
 
 Decision `writing-releases`.
 """
@@ -21,7 +21,7 @@ from sfumato.data.files.column_spelling import keys_in
 from sfumato.data.files.formats import EXCEL, ends_in
 from sfumato.data.files.workbook import with_typed_labels
 from sfumato.data.files.writers import SIDECAR_NAME, format_of
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.errors import OutputError
 from sfumato.filesystem import (
     PATIENCE_SECONDS,
@@ -95,7 +95,7 @@ class ReleaseWriter:
         file: str,
         rows: Batches,
         columns: Mapping[str, Kind],
-        layout: FileLayout = USUAL,
+        layout: FileLayout = DEFAULT_LAYOUT,
     ) -> None:
         """Write a table to a file in the format of its name; text files follow the layout."""
         if ends_in(file, EXCEL):
@@ -133,8 +133,8 @@ class ReleaseWriter:
     def write_sidecars(self, release: Release) -> None:
         """Write the side-cars, last: the one that travels, and the holder's if there is one."""
         if release.holder is not None:
-            mine = self._stage(holder_file(self.path), private=True)
-            mine.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
+            holder_sidecar = self._stage(holder_file(self.path), private=True)
+            holder_sidecar.write_text(describe_to_holder(release, self._saved), encoding="utf-8")
         description = describe(release, self._saved, self.files)
         name = SIDECAR_NAME if self.several else f"{self.path.name}.json"
         self._stage_file(name).write_text(description, encoding="utf-8")
@@ -158,7 +158,7 @@ class ReleaseWriter:
         self._staged.append(_Staged(final, folder / path.name, private))
         return folder / path.name
 
-    def appear(self) -> None:
+    def move_into_place(self) -> None:
         """Move all files into place in the order of writing; a new folder comes last."""
         # A new folder appears by one rename, with all in it: it must be the last step.
         self._staged.sort(key=lambda staged: staged.path.is_dir())
@@ -177,7 +177,7 @@ class ReleaseWriter:
                     write_journal(scratch, journal)
                 for staged in self._staged:
                     self._last = staged.final
-                    staged.appear(overwrite=self._overwrite)
+                    staged.move_into_place(overwrite=self._overwrite)
                 if self._draft is not None:
                     self._draft.settle()
                 for folder in self._scratches:
@@ -213,7 +213,7 @@ class ReleaseWriter:
         return unwritable(self._last, error)
 
     def close(self) -> None:
-        """Remove whatever did not appear; if one removal fails, the others still run."""
+        """Remove all scratch files; if one removal fails, the others still run."""
         with ExitStack() as stack:
             for scratch in self._scratches.values():
                 stack.callback(scratch.close)
@@ -248,7 +248,7 @@ class _Staged(NamedTuple):
             self.path.chmod(0o600 if self.private else 0o666 & ~umask())
         sync(self.path)
 
-    def appear(self, *, overwrite: bool) -> None:
+    def move_into_place(self, *, overwrite: bool) -> None:
         """Move it into place; the replaced file is kept until all moves are done."""
         if self.path.is_dir():
             if overwrite and self.final.exists():
@@ -288,7 +288,7 @@ def writing(
             stack.callback(writer.close)
             writer.begin(replace=replace)
             yield writer
-            writer.appear()
+            writer.move_into_place()
         except OSError as error:
             raise writer.failure(error) from None
 
@@ -300,10 +300,10 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         # Without locks two writers may mix their files; the checksums of the side-car show that
         # to every reader.
-        free = True
+        is_free = True
         with suppress(OSError):  # a file system without locks
-            free = acquire_lock(handle, seconds=PATIENCE_SECONDS)
-        if not free:
+            is_free = acquire_lock(handle, seconds=PATIENCE_SECONDS)
+        if not is_free:
             raise OutputError(
                 "file_in_use",
                 f"Cannot write to '{folder}': another process is writing there. Try again.",

@@ -50,7 +50,8 @@ class Caller:
     def key(self) -> str:
         """The name under which requests are counted.
 
-        One name for all without a token would let one stranger shut out all others.
+        Callers without a token are counted by address: with one common count, a single stranger
+        could use up the limit of all others.
         """
         return f"token {self.token}" if self.token else f"peer {self.peer}"
 
@@ -79,7 +80,7 @@ def authorize(vault: Vault, route: Route, tokens: Sequence[str]) -> Caller:
         public = vault.feed_registry.public
         if public is not None:
             return Caller(public.name)
-    # Of two headers a proxy may have checked the one and we would take the other.
+    # Of two headers, a proxy may have checked one and this server would use the other.
     if len(tokens) != 1 or not tokens[0].lower().startswith(_BEARER):
         raise _token_refused()
     refresh(vault)
@@ -134,7 +135,7 @@ def check_caller(scope: Scope, setting: Setting) -> None:
     # Two Host headers, or one that differs from the request line, confuse proxies (smuggling).
     if len(names) != 1 or not setting.hosts.issuperset(map(_without_port, hosts)):
         raise RequestError(421, "host_unknown", "This server does not answer under that name.")
-    # Past the proxy tokens would travel unencrypted.
+    # A caller who bypasses the proxy would send the token unencrypted.
     if setting.proxies:
         connected = _connected_address(scope)
         if connected is None or not (connected.is_loopback or is_proxy(connected, setting)):

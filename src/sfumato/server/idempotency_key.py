@@ -1,7 +1,7 @@
-"""Idempotency-Key: the header that carries a request id, by which a repeated request is known.
+"""Idempotency-Key: the header with the request id, by which a server recognizes a repeated request.
 
-A header takes printable ASCII alone. An id with other characters, or with blanks around it that
-would be lost on the way, is written as headers extend texts: `utf-8''gr%C3%B6%C3%9Fe`.
+A header may contain only printable ASCII. An id with other characters, or with blanks around it
+that would be lost on the way, is encoded as in RFC 8187: `utf-8''gr%C3%B6%C3%9Fe`.
 """
 
 from __future__ import annotations

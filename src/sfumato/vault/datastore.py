@@ -21,7 +21,7 @@ from sfumato.data.engines.base import column as named_column
 from sfumato.data.engines.sources import POSTGRES, files_of, identify, missing_columns
 from sfumato.data.files.formats import is_pattern
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.data.schema.names import quoted
 from sfumato.data.schema.schema_file import load as load_schema
 from sfumato.data.schema.unit import Rows
@@ -125,7 +125,7 @@ class Location:
     consent: str | None = None
     source: str | None = None
     columns: tuple[str, ...] = ()
-    layout: FileLayout = USUAL
+    layout: FileLayout = DEFAULT_LAYOUT
     check_apart: Callable[[Identity], None] = lambda _: None
     purposes: tuple[str, ...] = ()
     register: LazyRegistry | None = None
@@ -275,8 +275,8 @@ class DataStore:
             yield with_short_texts(datasets, private)
 
     @contextmanager
-    def uncut(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
-        """Open a data set for its owner, texts uncut; a copy with cut ones is read anew."""
+    def open_for_owner(self, name: str, *, purpose: str | None = None) -> Iterator[Dataset]:
+        """Open a data set for its owner with whole texts; a copy with short texts is read anew."""
         location, opening = self._locations[name], self._locations[name].open_whole
         store = DataStore({name: replace(location, open_table=opening)}) if opening else self
         try:
@@ -327,7 +327,7 @@ class DataStore:
                 opened.table.engine.cancel(thread)
 
     def close(self) -> None:
-        """Let go of every engine."""
+        """Close every engine."""
         for name, lock in self._locks.items():
             with lock:
                 self._retire(name, at_once=True)

@@ -107,7 +107,7 @@ class Gatekeeper:
         check_data: Callable[[], None] = lambda: None,
         request_id: str | None = None,
         consent: Mapping[str, int] = MappingProxyType({}),
-        taped: bool = False,
+        keep_entropy: bool = False,
     ) -> Answer:
         """Answer a prepared method: from store where it was paid for, else charge and run it.
 
@@ -120,8 +120,8 @@ class Gatekeeper:
             depend on rows.
         consent
             The versions of the consent registries that were read; stored beside the answer.
-        taped
-            A receipt's entropy is kept until the answer is stored, so that a request whose process
+        keep_entropy
+            The entropy is logged until the answer is stored, so that a request whose process
             was killed can be begun again with the same noise.
         """
         body = self._body(prepared, asker)
@@ -135,7 +135,9 @@ class Gatekeeper:
             if stored is None:
                 # One flight for each question: whoever asks the same meanwhile waits for this
                 # answer and shares its charge and its noise.
-                alone = self.flights.alone(asked.body, timeout_seconds=seconds, keep_entropy=taped)
+                alone = self.flights.alone(
+                    asked.body, timeout_seconds=seconds, keep_entropy=keep_entropy
+                )
                 with alone as flight:
                     self._settle(asked, flight)
                     return self._alone(asked, flight, request_id)

@@ -2,8 +2,8 @@
 
 Native code can observe the machine it runs on, so it runs for others only after the owner's
 approval, which is an entry of the ledger under the program's digest. Programs in a strict language
-need no approval. Rehearsals of both are limited, because they cost no budget. Decisions
-`programs` and `programs`.
+need no approval. Rehearsals of both are limited, because they cost no budget. Decision
+`programs`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ TOPIC = "program"
 WINDOW_SECONDS: Final = 3600
 MOST_REHEARSALS: Final = 60
 MOST_REHEARSED_SECONDS: Final = 1800
-"""Within `WINDOW_SECONDS` one principal may rehearse this often, and for this long by the time
-limits that they ask for. Half an hour is one rehearsal at the longest time of a block, for three
-made-up tables."""
+"""The limits of one principal in `WINDOW_SECONDS`: rehearsals, and the sum of their time limits.
+
+Half an hour is one rehearsal on three made-up tables at the longest time of a block."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _metadata = MetaData()
@@ -148,7 +148,7 @@ class ProgramRegistry:
         )
 
     def check_approved(self, digest: str, principal: str) -> None:
-        """Refuse native code of a principal that the owner has not approved."""
+        """Refuse a principal's native code unless the owner has approved it."""
         if digest not in self._ledger.records(TOPIC):
             raise PolicyError(
                 "program_not_approved",
@@ -170,7 +170,7 @@ class ProgramRegistry:
             spent = select(func.count(), func.coalesce(func.sum(_rehearsals.c.seconds), 0.0)).where(
                 mine
             )
-            # Counted before the run, so by the seconds asked for and not by those used.
+            # Counted before the run, so by the time limit and not by the time that it takes.
             number, seconds_used = connection.execute(spent).one()
             if number < MOST_REHEARSALS and seconds_used + seconds <= MOST_REHEARSED_SECONDS:
                 row = {"principal": principal, "at": moment, "seconds": seconds}
@@ -189,7 +189,7 @@ class ProgramRegistry:
         return SideDatabase(self._config(), CONSOLE, _metadata, "rehearsals")
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         if "_store" in self.__dict__:
             self._store.close()
 
@@ -202,7 +202,7 @@ class PrincipalRules:
     principal: str
 
     def check_approved(self, digest: str) -> None:
-        """Refuse native code that the owner has not approved."""
+        """Refuse native code unless the owner has approved it."""
         self.programs.check_approved(digest, self.principal)
 
     def count_rehearsal(self, seconds: float) -> None:

@@ -1,9 +1,9 @@
 """Attacks on a vault's releases, for its owner: before a release leaves, and to compare several.
 
 A finding is computed from the original rows without any mechanism. So only the owner sees it, and
-a comparison lies in the vault's folder. A charge stays, whatever attacks find. A release that was
-let through because of its findings says that no guarantee covers this choice. Decisions `findings`
-and `release-gate`.
+a comparison is stored in the vault's folder. A charge stays, whatever attacks find. A release that
+was let through because of its findings says that no guarantee covers this choice. Decisions
+`findings` and `release-gate`.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ class ReleaseGate:
         if not asker_of(prepared.datasets).is_owner:
             raise PolicyError(
                 "permission_missing",
-                "What attacks find is computed from the original rows: it is for the owner of the "
-                f"vault, not for who asks under a budget. Leave out {option('require')}, "
+                "Findings of attacks are computed from the original rows, so only the vault's "
+                f"owner may see them. Leave out {option('require')}, "
                 f"{option('owner_report', True)} and {option('publish_findings', True)}, or ask as "
                 "the owner.",
             )
         if len(prepared.datasets) > 1:
             raise PolicyError(
                 "requirement_failed",
-                "A pair of tables is not attacked before it leaves: attacks look at one. Leave out "
+                "Attacks take one table, so a pair of tables cannot be attacked. Leave out "
                 f"{option('require')} and {option('owner_report', True)}, and try each with "
                 "sfumato attack.",
             )
@@ -105,13 +105,13 @@ class ReleaseGate:
         texts = tuple(requirement.text for requirement in self.requirements)
         attacks = TriedAttacks(findings, texts, self.publish)
         promised = answer.guarantee
-        parameters = {**promised.parameters, **attacks.travels}
+        parameters = {**promised.parameters, **attacks.sidecar_record}
         if attacks.notes:
             parameters["notes"] = [*parameters.get("notes", ()), *attacks.notes]
         # Which release leaves now depends on the rows: readers of the guarantee must know.
         stated = f"{promised.statement} {CHOSEN}" if texts else promised.statement
         guarantee = replace(promised, statement=stated, parameters=parameters)
-        return replace(answer, guarantee=guarantee, holder=attacks.kept)
+        return replace(answer, guarantee=guarantee, holder=attacks.holder_record)
 
 
 def _attacked_columns(prepared: Plan, schema: Schema) -> list[Column] | None:
@@ -190,7 +190,7 @@ def compare_twins(
 
 
 PAGE, FRAGMENT = "comparison.html", "comparison.part"
-"""The whole page as a file, and the same as a part of another page."""
+"""The file of the whole page, and that of its content for another page."""
 MOST_CANDIDATES = 8
 _ASKED = "releases"
 
@@ -200,7 +200,7 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
     candidates = named_candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
-    # Original rows without noise: what comes of it is for the owner and goes into no release.
+    # Original rows without noise: the comparison is for the owner and goes into no release.
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)

@@ -17,7 +17,7 @@ from sfumato.errors import LedgerError, ParameterError, SfumatoError
 from sfumato.privacy.ledger.rules import damaged
 from sfumato.vault.answer import Answer
 from sfumato.vault.config import OWNER, PrivateSet, asking
-from sfumato.vault.jobs.anonymize_job import ANONYMIZE, anonymized
+from sfumato.vault.jobs.anonymize_job import ANONYMIZE, read_release
 from sfumato.vault.jobs.job import families
 from sfumato.vault.session import plan_digest
 from sfumato.vault.stored_release import AnyRelease, AnyReleases, file_names, rendered
@@ -144,7 +144,7 @@ class Releases(AnyReleases):
     def read(self, job: Job) -> Release:
         """The release of a job; its family reads it further if the same plan can be made today."""
         if job.family == ANONYMIZE:
-            release = anonymized(self._vault.config.folder, job.id)
+            release = read_release(self._vault.config.folder, job.id)
             if release is None:
                 raise LedgerError(
                     "release_elsewhere",

@@ -66,8 +66,8 @@ class Asker:
         if not self.is_owner:
             raise ParameterError(
                 "permission_missing",
-                f"{quoted(self.principal)} may not do this: candidates are compared by rows of "
-                f"people, which is for the owner. Leave {option('principal')} out, or ask for one "
+                f"{quoted(self.principal)} may not do this: comparing candidates reads rows of "
+                f"people, so only the owner may. Leave {option('principal')} out, or ask for one "
                 "release.",
             )
         return self
@@ -84,8 +84,8 @@ class OwnRequest(str):
 
 def check_request_id(request_id: object) -> str | None:
     """Return a caller's request id; refuse those that only Sfumato itself makes."""
-    # A caller who could name a feed's request would charge it, or take its answer's place,
-    # beforehand.
+    # A caller who could use the request id of a feed could charge the feed, or store another answer
+    # under this id in advance.
     text = arguments.maybe_text(request_id, "request_id")
     if text is None or isinstance(text, OwnRequest) or not text.startswith(_RESERVED):
         return None if text is None else str(text)
@@ -107,8 +107,8 @@ def check_plan(prepared: Plan, expected: str | None) -> None:
     if expected is not None and expected != plan_digest(prepared):
         raise ParameterError(
             "plan_changed",
-            "This would be another plan than the one that was expected: what is declared, or what "
-            "it costs, has changed. Nothing was charged. Explain it again, and send its plan.",
+            "This plan differs from the expected one: declarations or costs have changed. Nothing "
+            "was charged. Explain the question again, and send its new plan.",
         )
 
 
@@ -340,8 +340,8 @@ class Session:
     ) -> Answer:
         """The answer of the gatekeeper, before its family reads it further.
 
-        With a `subset` of the rows, as for a period of a feed, the same question is answered once
-        for good: the snapshot number of the vault does not matter.
+        With a `subset` of the rows, such as a period of a feed, the same question is answered only
+        once, whatever the snapshot number of the vault is.
         """
         shapes = [
             shape
@@ -368,7 +368,7 @@ class Session:
             check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
-            taped=subset is not None,
+            keep_entropy=subset is not None,
         )
         return replace(answer, kept=tuple(self.kept))
 
@@ -393,7 +393,7 @@ class Session:
                 if datasets[name].schema != self.catalogue[name].schema:
                     raise EngineError(
                         "declarations_changed",
-                        f"Other things are declared of {quoted(name)} than when it was planned.",
+                        f"The declarations of {quoted(name)} have changed since the plan was made.",
                     )
             yield datasets
 
@@ -431,7 +431,7 @@ class Session:
         Where people are asked for consent, only those who agree to the named purpose.
         """
         purpose = asker_of((dataset,)).checked_owner().purpose
-        with self.store.uncut(dataset, purpose=purpose) as rows:
+        with self.store.open_for_owner(dataset, purpose=purpose) as rows:
             yield rows
 
     def _usual(self, asker_of: AskerOf, datasets: tuple[str, ...]) -> Fraction:

@@ -26,9 +26,9 @@ STAGES = {
     "stored": (Gatekeeper, "answer", 1),
     "one table written": (writer.ReleaseWriter, "table", 1),
     "all written": (writer.ReleaseWriter, "write_sidecars", 1),
-    "page there": (writer._Staged, "appear", 1),
-    "page and model there": (writer._Staged, "appear", 2),
-    "all there": (writer._Staged, "appear", 3),
+    "page there": (writer._Staged, "move_into_place", 1),
+    "page and model there": (writer._Staged, "move_into_place", 2),
+    "all there": (writer._Staged, "move_into_place", 3),
 }
 """Where each dies, in the order of a synthesis; behind `stored` its answer is in the ledger."""
 

@@ -200,14 +200,14 @@ def test_rows_page_and_model_appear_together_or_not_at_all(
     made = private.synthesize(epsilon=1, method="independent", rows=20, **FEW)
     (tmp_path / "m").mkdir()
     places: dict[str, Any] = {"model": tmp_path / "m" / "m.arrow", "report": tmp_path / "page.html"}
-    appear, steps = _Staged.appear, iter(range(9))
+    appear, steps = _Staged.move_into_place, iter(range(9))
 
     def interrupted(one: _Staged, *, overwrite: bool) -> None:
         if next(steps) == fails_at:
             raise KeyboardInterrupt
         appear(one, overwrite=overwrite)
 
-    monkeypatch.setattr(_Staged, "appear", interrupted)
+    monkeypatch.setattr(_Staged, "move_into_place", interrupted)
     with pytest.raises(KeyboardInterrupt):
         made.save(tmp_path / "out.csv", **places)
     assert [one.name for one in tmp_path.rglob("*")] == ["m"]

@@ -30,8 +30,8 @@ class Closeness(Criterion):
     of: str
 
     leaves_open = (
-        "A group may still tell a little about a value: shares may differ from those of the whole "
-        "table by what was allowed, and what holds for everyone in the table is not hidden."
+        "A group may still reveal a little about a value: its shares may differ from those of the "
+        "whole table within the limit, and facts that hold for everyone are not hidden."
     )
 
     @property
@@ -102,7 +102,7 @@ class TCloseness(Closeness):
         """Return for each class whether it is close to the original."""
         cells = classes.of(self.of)
         work, scale = distances(cells, self.distance)
-        # work / (size rows scale) <= t, with whole and remaining part of t rows scale apart.
+        # work / (size rows scale) <= t, in integers: t rows scale is integer_part + remainder / d.
         limit = share(self.t, "t") * cells.original.rows * scale
         integer_part, remainder = divmod(limit.numerator, limit.denominator)
         largest = max(cells.original.rows * max(integer_part, remainder), limit.denominator)
@@ -123,7 +123,7 @@ class TCloseness(Closeness):
         direction = "their order" if self.distance == "ordered" else "their hierarchy"
         return (
             f"In every group that looks alike the values of {self.of} are spread as in the whole "
-            f"table but for at most {most} of the farthest way along {direction}."
+            f"table, except for at most {most} of the largest distance along {direction}."
         )
 
     def worded(self, original: Original | None) -> str:

@@ -31,7 +31,7 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class Digit:
-    """A code of each point, and what it costs two points to differ in it."""
+    """One term of the distance: a code of each point, and the cost of two different codes."""
 
     codes: NDArray[np.integer]
     weight: int
@@ -50,7 +50,7 @@ def bundle(digits: Sequence[Digit], counts: IntArray, k: int, watch: SearchProgr
     if nearest is None:
         return np.zeros(int(counts.sum()), dtype=np.int64)
     point = np.repeat(np.arange(len(counts)), counts)
-    return _cut(*_grow(nearest, point.tolist(), k), k)
+    return _cut_trees(*_grow_trees(nearest, point.tolist(), k), k)
 
 
 def _nearest(
@@ -86,8 +86,8 @@ def _nearest(
     return rows
 
 
-def _grow(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[int]]:
-    """Give the root of every small tree an edge to a near row outside; parents, children first.
+def _grow_trees(nearest: IntArray, point: list[int], k: int) -> tuple[list[int], list[int]]:
+    """Join every small tree to a near row outside; return parents, and rows with children first.
 
     A tree of fewer than k rows cannot hold all of the k - 1 rows nearest to its root.
     """
@@ -134,7 +134,7 @@ def _children_first(parent: list[int]) -> list[int]:
     return order
 
 
-def _cut(parent: list[int], order: list[int], k: int) -> IntArray:
+def _cut_trees(parent: list[int], order: list[int], k: int) -> IntArray:
     """Cut the trees into groups of at least k rows.
 
     At each row the remaining rows of its children are bundled until k are together. The row

@@ -69,29 +69,29 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
     breaks that, heights are tried one by one from the bottom.
     """
     lattice = check_size(problem.shape, SAMARATI)
-    ladder = _Heights(problem, cost, watch)
+    search = _Heights(problem, cost, watch)
     low, high = sum(problem.bottom), sum(problem.top)
-    # Samarati 2001: heights are searched by halving, since passing carries upwards.
+    # Samarati 2001: heights are searched by halving, because all nodes above a passing one pass.
     if problem.monotone:
         while low < high:
             middle = (low + high) // 2
-            if ladder.reaches(middle):
+            if search.reaches(middle):
                 high = middle
             else:
                 low = middle + 1
             watch.report(sum(problem.top) - (high - low), sum(problem.top))
     else:
-        while low < high and not ladder.reaches(low):
+        while low < high and not search.reaches(low):
             low += 1
             watch.report(low, high)
-    ladder.examine(low)
-    best = ladder.incumbent.or_root(ladder.examiner) if watch.ended else ladder.incumbent.best
+    search.examine(low)
+    best = search.incumbent.or_root(search.examiner) if watch.ended else search.incumbent.best
     if best is None:
         raise watch.no_release(SAMARATI) if watch.ended else unreachable(problem)
     return Generalization.of(
         SAMARATI,
         best,
-        checked=ladder.examiner.checked,
+        checked=search.examiner.checked,
         lattice=lattice,
         weights=cost.weights,
         notes=() if problem.monotone else (_SCANNED,),
@@ -99,7 +99,7 @@ def samarati(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizat
 
 
 class _Heights:
-    """The heights of the lattice, and the nodes that are known to fail."""
+    """The heights of the lattice; `open` excludes the nodes that are known to fail."""
 
     def __init__(self, problem: Problem, cost: Cost, watch: SearchProgress) -> None:
         self.problem, self.watch = problem, watch
@@ -121,8 +121,8 @@ class _Heights:
             if self.watch.expired or (first and reached):
                 break
             node = self.examiner.examine(levels)
-            # Finer nodes fail as many rows in the absorbing part of the criteria.
-            if node.hopeless:
+            # All finer nodes suppress too many rows as well.
+            if node.fails_when_finer:
                 self.open[below(levels)] = False
             self.incumbent.offer(node)
             reached |= node.admissible
@@ -176,7 +176,7 @@ def walk(problem: Problem) -> Iterator[Node]:
     first = tuple(
         view.group(table, base) for view, table in zip(problem.views, tables, strict=True)
     )
-    # Raising columns only in order reaches every node on exactly one way.
+    # Columns are raised in order, so exactly one path leads to every node.
     waiting = [(Node(problem, base, first), 0)]
     while waiting:
         node, column = waiting.pop()

@@ -76,7 +76,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalizatio
 
 
 def _hopeful(node: Node) -> bool:
-    return not node.hopeless
+    return not node.fails_when_finer
 
 
 def _grow(

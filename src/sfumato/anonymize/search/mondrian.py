@@ -28,7 +28,7 @@ _DENSE_FACTOR = 4  # a histogram of this many slots per point is still cheaper t
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """For each box: its lowest and highest value, and a cut behind a value, with its balance.
+    """For each box: its lowest and highest value, the value after which it is cut, and the balance.
 
     The balance is the size of the smaller side; 0 where there is nothing to cut.
     """
@@ -149,7 +149,7 @@ _MOST_CANDIDATES = 8
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
-    """Cut each box where both sides pass, along the widest column; final is what has no such cut.
+    """Cut each box along its widest column while both sides pass, then make it final.
 
     *Guarantee*: with k-anonymity alone a class has at most 2 d (k - 1) + m rows, d the number of
     columns and m the most copies of one combination.

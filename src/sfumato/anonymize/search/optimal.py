@@ -32,41 +32,41 @@ if TYPE_CHECKING:
 NAME = "optimal"
 # With fewer open nodes only the number of finer nodes decides which is checked next.
 _NEARLY_CLOSED = 40
-_MOST_DOUBTS = 200
-"""Nodes checked at most only to exclude nodes below the floor, which cannot be examined."""
+_MOST_FLOOR_CHECKS = 200
+"""At most this many nodes are checked to exclude nodes below the floor."""
 _LEAST, _SHARE = 8, 64  # candidates are ranked anew after 8 checks, or a 64th of them if more
 
 
 def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Generalization:
-    """Find the cheapest admissible node; ties by fewer suppressed, lower, lexicographic.
+    """Find the cheapest admissible node; ties go to fewer suppressed rows, then to lower height.
 
     Branch and bound over arrays of the whole lattice: every check of a node excludes what it can.
     """
     lattice = check_size(problem.shape, NAME)
-    hunt = _Hunt(problem, cost)
-    while hunt.remaining and not watch.expired:
-        hunt.check(hunt.choose())
-        watch.report(lattice - hunt.remaining, lattice)
-    for levels in hunt.doubts():
+    state = _SearchState(problem, cost)
+    while state.remaining and not watch.expired:
+        state.check(state.choose())
+        watch.report(lattice - state.remaining, lattice)
+    for levels in state.floor_nodes():
         if watch.expired:
             break
-        hunt.check(levels)
-    if hunt.best is None and hunt.remaining:
-        hunt.check(problem.top)  # better a coarse release than none when time is up
-    if hunt.best is None:
-        raise watch.no_release(NAME) if hunt.remaining else unreachable(problem)
+        state.check(levels)
+    if state.best is None and state.remaining:
+        state.check(problem.top)  # better a coarse release than none when time is up
+    if state.best is None:
+        raise watch.no_release(NAME) if state.remaining else unreachable(problem)
     return Generalization.of(
         NAME,
-        hunt.best,
-        checked=hunt.examiner.checked,
+        state.best,
+        checked=state.examiner.checked,
         lattice=lattice,
         weights=cost.weights,
-        optimal=not hunt.remaining and hunt.proven,
-        bound=hunt.bound,
+        optimal=not state.remaining and state.is_proven,
+        bound=state.bound,
     )
 
 
-class _Hunt:
+class _SearchState:
     """The state of a search: lower bounds of cost and suppression of every node, and the best one.
 
     A node is open while it might be admissible and might beat the best one. Nodes below the floor
@@ -102,19 +102,18 @@ class _Hunt:
         return min(bounds)
 
     @property
-    def proven(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether no node that cannot be examined may cost less than the best one."""
         return self.key is not None and not (self.lower[self.unseen] < self.key[0]).any()
 
-    def doubts(self) -> Iterator[Levels]:
-        """Yield nodes that may exclude others below the floor: coarser nodes fail no more rows.
+    def floor_nodes(self) -> Iterator[Levels]:
+        """Yield nodes whose check may exclude nodes below the floor, which cannot be examined.
 
-        For the nodes below the floor that may cost less than the best, these are the nearest nodes
-        above them on the floor.
+        They are the nearest examinable nodes above those that may cost less than the best one.
         """
         bottom, shape = np.array(self.problem.bottom), self.problem.shape
         tried: list[int] = []
-        while self.key is not None and len(tried) < _MOST_DOUBTS:
+        while self.key is not None and len(tried) < _MOST_FLOOR_CHECKS:
             waiting = np.argwhere(self.unseen & (self.lower < self.key[0]))
             nearest = np.ravel_multi_index(tuple(np.maximum(waiting, bottom).T), shape)
             indices, counts = np.unique(nearest[~np.isin(nearest, tried)], return_counts=True)
@@ -157,8 +156,8 @@ class _Hunt:
         upward = self.cost.upward(node)
         if upward:
             self._lift(above(levels), upward)
-        # Failing the absorbing part passes down: all finer nodes suppress too many rows as well.
-        if node.hopeless:
+        # All finer nodes suppress too many rows as well.
+        if node.fails_when_finer:
             self.open[below(levels)] = self.unseen[below(levels)] = False
         else:
             self._tighten(node)
@@ -187,7 +186,7 @@ class _Hunt:
         np.maximum(self.lower[box], floor, out=self.lower[box])
 
     def _offer(self, node: Node) -> None:
-        """Take an admissible node as the best one if it is."""
+        """Take an admissible node as the best one if it beats the present one."""
         index = int(np.ravel_multi_index(node.levels, self.open.shape))
         key = (self.cost.value(node), node.suppressed, sum(node.levels), index)
         if self.key is None or key < self.key:
@@ -202,6 +201,6 @@ class _Hunt:
         if len(tied):
             # Compare (failing, height, place) in lexicographic order.
             failing, heights = self.failing.ravel()[tied], self.heights.ravel()[tied]
-            sooner = (heights < height) | ((heights == height) & (tied < index))
-            sooner = (failing < suppressed) | ((failing == suppressed) & sooner)
-            self.open.ravel()[tied] = sooner
+            comes_first = (heights < height) | ((heights == height) & (tied < index))
+            comes_first = (failing < suppressed) | ((failing == suppressed) & comes_first)
+            self.open.ravel()[tied] = comes_first

@@ -28,8 +28,8 @@ def answer_buckets(
     """Answer a question on a bucketized release.
 
     `rows` is counted over the quasi-identifiers and the group, `values` over the group and the
-    sensitive columns. Where a of the n rows of a group and b of its values are asked for, at least
-    a + b - n and at most the smaller of a and b meet.
+    sensitive columns. If a question selects a of the n rows of a group and b of its values, between
+    a + b - n and min(a, b) rows satisfy both conditions.
     """
     question = parse(sql, schema)
     mine: list[list[Formula]] = [[], []]
@@ -63,8 +63,8 @@ def _side(columns: Sequence[str], rows: Frequencies, values: Frequencies) -> int
             return side
     raise QueryError(
         "question_not_supported",
-        "A condition names quasi-identifiers and sensitive columns at once, which a bucketized "
-        "release tells apart. Join conditions of either kind by AND only.",
+        "A condition names quasi-identifiers and sensitive columns at once, but a bucketized "
+        "release keeps them in two tables. Join conditions of the two kinds only by AND.",
     )
 
 
@@ -102,7 +102,7 @@ class _Side:
     def choice(
         self, names: Sequence[object], least: IntArray, most: IntArray, met: FloatArray
     ) -> SelectableRows:
-        """Return for each group as many entries as meet, any of the selected ones."""
+        """Return the selected entries, and how many of each group may satisfy both conditions."""
         may = np.flatnonzero(self._selected.possible)
         groups, chosen = self._groups(names)[may], self._selected
         return SelectableRows(

@@ -1,10 +1,10 @@
 """Counts of any release by bins of its columns: rows with labels, anatomies and published tables.
 
 *Bins* are runs of a column's values in the order of its hierarchy, or by size: one for each value
-if there are few, else with about equally many rows of the original. A label counts in every bin by
-the share of it that the bin covers: values by their number, numbers and dates by length. No label
-covers missing values. Values outside the column have the last bin. So the figures of a release do
-not depend on the releases that it is compared with.
+if there are few, else with about equally many rows of the original. A label is divided among the
+bins that it covers: in proportion to the number of values, for numbers and dates to the length. No
+label covers missing values. Values outside the column have the last bin. So the figures of a
+release do not depend on the releases that it is compared with.
 *Rows* count in all bins that their labels cover. In an anatomy, values go with the rows of their
 group. *Published counts* come from a table with both columns; otherwise two columns count as
 independent. A box of a tree or a grid has two columns, A_low and A_high, which become a range
@@ -58,8 +58,8 @@ class ColumnBins:
         return len(self.edges)
 
     @property
-    def anywhere(self) -> FloatArray:
-        """The shares of bins if the column is unknown: by length."""
+    def shares_if_unknown(self) -> FloatArray:
+        """The shares of the bins for rows whose value is unknown, by length."""
         shares = np.append(np.diff(self.lengths[self.edges]), 0.0)
         return np.asarray(shares / shares.sum()) if shares.any() else np.eye(self.size)[-1]
 
@@ -186,13 +186,13 @@ class CountedRows:
 
     def labels(self, name: str) -> list[Leaf]:
         """Return the distinct cells of a column; none if the release lacks it."""
-        held = self._holder(name)
+        held = self._table_with(name)
         return [] if held is None else _values(self._counted(held, [name]), name)
 
     def pair(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
         """Return the shares of rows by the bins of two columns."""
         names = first.column.name, second.column.name
-        holders = [self._holder(name) for name in names]
+        holders = [self._table_with(name) for name in names]
         if None in holders:
             return np.outer(self.single(first), self.single(second))
         if holders[0] is holders[1] and holders[0] is not None:
@@ -200,7 +200,7 @@ class CountedRows:
             return _shares(counted.counts, self._rows(counted, first), self._rows(counted, second))
         return self._across(first, second)
 
-    def _holder(self, name: str) -> HeldTable | None:
+    def _table_with(self, name: str) -> HeldTable | None:
         """Return the table that has a column."""
         holders = (self.release.table, self.release.buckets)
         return next((table for table in holders if table is not None and name in table.names), None)
@@ -211,9 +211,9 @@ class CountedRows:
 
     def single(self, bins: ColumnBins) -> FloatArray:
         """Return the shares of rows by the bins of a column."""
-        held = self._holder(bins.column.name)
+        held = self._table_with(bins.column.name)
         if held is None:
-            return bins.anywhere
+            return bins.shares_if_unknown
         counted = self._counted(held, [bins.column.name])
         return _shares(counted.counts, self._rows(counted, bins)).reshape(-1)
 
@@ -221,7 +221,7 @@ class CountedRows:
         """Count a column of the rows with one of the buckets, joined by their groups."""
         sides = []
         for bins in (first, second):
-            held = self._holder(bins.column.name)
+            held = self._table_with(bins.column.name)
             assert held is not None
             counted = self._counted(held, [GROUP, bins.column.name])
             groups = _codes(counted, GROUP)
@@ -286,7 +286,7 @@ class CountedTables:
         """Return the shares of rows by the bins of a column."""
         having = [table for table in self.tables if bins.column.name in table.column_names]
         if not having:
-            return bins.anywhere
+            return bins.shares_if_unknown
         table = min(having, key=lambda candidate: candidate.num_columns)
         return _shares(self._counts(table), _spread(table, bins)).reshape(-1)
 

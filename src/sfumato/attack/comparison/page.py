@@ -33,7 +33,7 @@ _X_TITLE = "Privacy: 100 % less what the best attack learns beyond a guess"
 _Y_TITLE = "Utility: counts that stay as in the original"
 _NOTE = (
     "Each point is a candidate; thin lines are 95 % confidence intervals. The line joins the "
-    "best trade-offs: no other candidate is better in both. Grey points are worse than another."
+    "best trade-offs: no other candidate is better in both. Grey points are no best trade-off."
 )
 _UNKNOWN = "–"
 _ATTACKS = (
@@ -54,10 +54,10 @@ _TERMS = (
         "Learned beyond a guess",
         (
             "How much more often the attacker is right than a guess, or than an attack on people "
-            "who are not in the data, as a share of what a guess leaves. 0 % means nothing was "
-            "learned, 100 % everything about everyone. The table shows the attack that learns "
-            "most. Attacks that infer facts which are true of most people count only where a list "
-            "of other people was given."
+            "who are not in the data, as a share of the cases in which the guess fails. 0 % means "
+            "nothing was learned, 100 % everything about everyone. The table shows the attack that "
+            "learns most. Attacks that infer facts which are true of most people count only where "
+            "a list of other people was given."
         ),
     ),
     (

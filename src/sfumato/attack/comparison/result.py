@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def exposure(self) -> Exposure | None:
-        """The attack that certainly learns most, else the bound of epsilon; None without both."""
+        """The attack that certainly learns most, or the bound of epsilon; None without both."""
         exposures = [
             Exposure.of(finding)
             for finding in self.findings.findings
@@ -278,5 +278,5 @@ class Comparison(Shown):
         ]
         titles = ("Candidate", "k", "epsilon", "Learned beyond a guess", "By", "Counts kept")
         best = ", ".join(entry.name for entry in self.frontier) or "none"
-        line = f"{count(len(self.candidates), 'candidate')}, no other beats {best}"
+        line = f"{count(len(self.candidates), 'candidate')}, best: {best}"
         return Card(line, {}, CardTable(titles, rows), [f"{FOR_THE_OWNER}.", *self.remarks])

@@ -3,7 +3,7 @@
 *Expected*: leave each row of the original out in turn. It is still found among the others unless it
 is unique, so the share of rows that are not unique estimates the copies in a fresh sample, almost
 without bias (Good 1953). A table with more copies has stored rows. Copies of unique rows reveal
-most; of these a fresh sample has the share of rows that come in pairs.
+most. The share of rows that occur exactly twice estimates how many a fresh sample has of these.
 Independent columns are no baseline: they hardly ever match a real row, and correlated columns, as
 in a good synthetic table, do so much more often.
 Both tables are united and counted in the engine of the original. Decision `large-releases`.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from sfumato.data.engines.base import Engine
 
-MOST_LENT = 1_000_000
-"""Distinct rows of the synthetic table that are looked up at most."""
+MOST_LOOKED_UP = 1_000_000
+"""The largest number of distinct synthetic rows that are looked up."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def copies(
         .from_(table.copy())
         .group_by(*map(column, names))
     )
-    lent = engine.run(distinct.limit(MOST_LENT))
+    lent = engine.run(distinct.limit(MOST_LOOKED_UP))
     engine, table = original
     with engine.lend(lent) as ours:
         zero = exp.cast(exp.convert(0), "BIGINT")
@@ -88,14 +88,14 @@ def copies(
         kinds_counted.column(name).to_numpy().astype(np.int64)
         for name in (real_name, drawn_name, rows)
     )
-    return tallied(often, drawn, kinds)
+    return count_copies(often, drawn, kinds)
 
 
-def tallied(often: np.ndarray, drawn: np.ndarray, kinds: np.ndarray) -> Copies:
+def count_copies(often: np.ndarray, drawn: np.ndarray, kinds: np.ndarray) -> Copies:
     """Count copies and their expectation.
 
-    Kinds of rows are grouped by how often the original has them (`often`): `kinds` is the number of
-    distinct rows in a group, `drawn` the number of synthetic rows that equal one of them.
+    Distinct rows are grouped by how often the original has them (`often`). For each group, `kinds`
+    is the number of distinct rows, and `drawn` the number of synthetic rows that equal one of them.
     """
     real, all_drawn = int((often * kinds).sum()), int(drawn.sum())
     alone = int(kinds[often == 1].sum())

@@ -19,7 +19,7 @@ from sfumato.data.engines.duckdb import DuckDB
 from sfumato.data.engines.sources import open_source
 from sfumato.data.files.cell_conversion import fitting_cells
 from sfumato.data.schema.column import Column, Kind
-from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.layout import DEFAULT_LAYOUT
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SchemaError, SourceError
 from sfumato.release.sidecar import layout_in_sidecar
@@ -88,7 +88,7 @@ def _opened(source: Source, schema: Schema) -> Engine:
     names = [column.name for column in schema.columns]
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
     own_layout = None if path is None else layout_in_sidecar(path)
-    layouts = list(dict.fromkeys((own_layout or schema.layout, USUAL)))
+    layouts = list(dict.fromkeys((own_layout or schema.layout, DEFAULT_LAYOUT)))
     for layout in layouts[:-1]:
         with suppress(SourceError):
             engine = open_source(source, layout=layout, declared=names, strict=False)

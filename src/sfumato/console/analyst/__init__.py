@@ -1,1 +1,1 @@
-"""The pages of who asks: what is declared, questions, answers, jobs and releases."""
+"""The pages of analysts: what is declared, questions, answers, jobs and releases."""

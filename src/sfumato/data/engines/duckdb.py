@@ -36,7 +36,7 @@ from sfumato.data.engines.kinds import chosen_kinds, fits, kind_asked, kinds_of,
 from sfumato.data.files.cell_conversion import check_names, conform
 from sfumato.data.files.writers import check_local, write_file, write_folder
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.layout import DEFAULT_LAYOUT
 from sfumato.errors import EngineError, OutputError
 from sfumato.filesystem import Scratch, temporary_folder
 
@@ -105,7 +105,7 @@ class DuckDB:
         self._connection = duckdb.connect(
             config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
         )
-        self.layout = USUAL
+        self.layout = DEFAULT_LAYOUT
         """The layout of the source where it is a file."""
         self._files: list[RegularFile] = []
         self._running: list[tuple[int, duckdb.DuckDBPyConnection]] = []

@@ -90,7 +90,7 @@ class Looking(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         ...
 
 

@@ -46,7 +46,7 @@ from sfumato.data.files.formats import (
     partition_columns,
 )
 from sfumato.data.files.parquet import check_alike, footer_schema, parquet_files, rows_of
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.data.schema.names import quoted
 from sfumato.errors import EngineError, SourceError
 
@@ -251,7 +251,7 @@ def open_source(
     source: Source,
     *,
     kinds: Mapping[str, Asked] | None = None,
-    layout: FileLayout = USUAL,
+    layout: FileLayout = DEFAULT_LAYOUT,
     declared: Collection[str] = (),
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
@@ -365,7 +365,7 @@ def open_duckdb(
     source: Source,
     *,
     kinds: Mapping[str, Asked] | None = None,
-    layout: FileLayout = USUAL,
+    layout: FileLayout = DEFAULT_LAYOUT,
     declared: Collection[str] = (),
     memory_limit: str = MEMORY_LIMIT,
     ours: bool = False,
@@ -532,7 +532,7 @@ def files_of(source: str) -> tuple[RegularFile, ...]:
 def missing_columns(
     source: str,
     declared: Collection[str],
-    layout: FileLayout = USUAL,
+    layout: FileLayout = DEFAULT_LAYOUT,
     known: Collection[RegularFile] = (),
 ) -> list[str]:
     """Return the declared columns that the files of a source do not have.

@@ -24,7 +24,7 @@ from sfumato.data.files.file_identity import regular_file
 from sfumato.data.files.formats import fixed_separator
 from sfumato.data.files.writers import unguarded
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.layout import USUAL, UTF8, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, UTF8, FileLayout
 from sfumato.errors import InternalError, SourceError
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ class CsvFile:
     def __init__(
         self,
         path: Path | str,
-        layout: FileLayout = USUAL,
+        layout: FileLayout = DEFAULT_LAYOUT,
         *,
         declared: Collection[str] = (),
         ours: bool = False,

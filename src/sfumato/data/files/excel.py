@@ -23,7 +23,7 @@ from sfumato.data.files.cell_conversion import (
     settled,
 )
 from sfumato.data.files.file_identity import regular_file
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.data.schema.names import quoted
 from sfumato.errors import SourceError
 
@@ -232,7 +232,7 @@ class ExcelFile:
     def __init__(
         self,
         path: Path | str,
-        layout: FileLayout = USUAL,
+        layout: FileLayout = DEFAULT_LAYOUT,
         *,
         declared: Collection[str] = (),
         strict: bool = True,

@@ -26,7 +26,7 @@ from sfumato.data.files.cell_conversion import (
 )
 from sfumato.data.files.file_identity import regular_file
 from sfumato.data.schema.column import Kind
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StatisticsFile:
     def __init__(
         self,
         path: Path | str,
-        layout: FileLayout = USUAL,
+        layout: FileLayout = DEFAULT_LAYOUT,
         *,
         declared: Collection[str] = (),
     ) -> None:

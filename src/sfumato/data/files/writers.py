@@ -28,7 +28,7 @@ from sfumato.data.engines.base import FolderTarget
 from sfumato.data.engines.kinds import is_text
 from sfumato.data.files.column_spelling import spelling_in, write_spelled
 from sfumato.data.files.formats import EXCEL, PARQUET, TEXT, WRITTEN, ends_in, fixed_separator
-from sfumato.data.schema.layout import USUAL, FileLayout
+from sfumato.data.schema.layout import DEFAULT_LAYOUT, FileLayout
 from sfumato.errors import OutputError, option
 from sfumato.filesystem import Scratch, check_room, check_target, sweep, sync, unwritable, whole
 
@@ -144,7 +144,7 @@ def write_file(
     target: Path,
     *,
     overwrite: bool,
-    layout: FileLayout = USUAL,
+    layout: FileLayout = DEFAULT_LAYOUT,
 ) -> None:
     """Write a query's result in the format of the file name; the query starts after all checks."""
     write = format_of(target)
@@ -273,7 +273,7 @@ def _write_parquet(reader: Batches, stream: BinaryIO, _layout: FileLayout) -> Fi
     with parquet.ParquetWriter(stream, reader.schema, write_page_checksum=True) as writer:
         for batch in reader:
             writer.write_batch(batch)
-    return USUAL
+    return DEFAULT_LAYOUT
 
 
 def _write_excel(reader: Batches, stream: BinaryIO, layout: FileLayout) -> FileLayout:

@@ -42,7 +42,7 @@ class ImpossibleCombination:
         return self if all(name in columns for name in self.columns) else None
 
     def check(self, known: Mapping[str, Column]) -> None:
-        """Refuse values of another kind, and a combination of nothing."""
+        """Refuse values of another kind, and a combination without columns or values."""
         if not self.cells or not all(values for _, values in self.cells):
             raise _wrong("never must name a column and a value, such as never = { x = 1 }")
         for name, values in self.cells:
@@ -160,7 +160,7 @@ class DeclaredRows:
         return self
 
     def check(self, known: Mapping[str, Column]) -> None:  # noqa: ARG002
-        """Refuse what is no number of rows."""
+        """Refuse a value that is not a number of rows."""
         if type(self.rows) is not int or not 0 <= self.rows < 1 << 53:
             raise _wrong("rows must be a whole number of rows, such as rows = 1000")
 

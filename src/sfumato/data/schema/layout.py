@@ -1,7 +1,7 @@
 """File layout: encoding, separator, sheet and header row of a table's file, declared or detected.
 
-None stands for the default: UTF-8, the separator that the header shows, the first sheet that holds
-anything and its first row. Decision `reading-files`.
+None stands for the default: UTF-8, the separator that the header shows, the first sheet that is not
+empty and its first row. Decision `reading-files`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class FileLayout:
         if self.codec not in _WHOLE_UNITS and not _keeps_signs(self.codec):
             raise SchemaError(
                 "encoding_wrong",
-                f"In the encoding {quoted(self.encoding or '')} a broken letter takes the sign "
-                "behind it with it, so one person's cell could fail every question.",
+                f"In the encoding {quoted(self.encoding or '')} a malformed letter also swallows "
+                "the character after it, so one person's cell could make every query fail.",
                 hint="Save the file as UTF-8 and remove file.encoding from its schema.",
             )
 
@@ -89,12 +89,12 @@ class FileLayout:
         """Notes on the detected layout of an undeclared file, for its owner to check."""
         notes = []
         if self.encoding is not None and self.codec not in UTF8:
-            strange = next((name for name in names if not name.isascii()), None)
-            seen = "" if strange is None else f", in which a column is called {quoted(strange)}"
+            non_ascii = next((name for name in names if not name.isascii()), None)
+            example = "" if non_ascii is None else f"; one column is called {quoted(non_ascii)}"
             spoken = self.encoding.replace("windows", "Windows").replace("iso", "ISO")
             spoken = spoken.replace("utf", "UTF")
             notes.append(
-                f"The file is not UTF-8; it was read as {spoken}{seen}. If letters "
+                f"The file is not UTF-8; it was read as {spoken}{example}. If letters "
                 'look wrong, put the right one into the schema, e.g. file.encoding = "cp850".'
             )
         if self.sheet is not None:
@@ -110,7 +110,7 @@ class FileLayout:
         return notes
 
 
-USUAL = FileLayout()
+DEFAULT_LAYOUT = FileLayout()
 """The default layout."""
 
 

@@ -72,20 +72,20 @@ def _linking(town: Town, boxes: pa.Table) -> list[Block]:
     released = {
         "Without names": town.people,
         f"{K}-anonymous": boxes,
-        "Synthetic": town.twin,
+        "Synthetic": town.synthetic,
     }
     findings = {
         name: _run_attack(
-            "link", table, known=voters, original=town.people, synthetic=table is town.twin
+            "link", table, known=voters, original=town.people, synthetic=table is town.synthetic
         )
         for name, table in released.items()
     }
-    raw, anonymous, twin = (percent(finding.success.value) for finding in findings.values())
+    raw, anonymous, synthetic = (percent(finding.success.value) for finding in findings.values())
     return [
         Heading("Looking people up", level=3),
         Paragraph(
             f"{raw} of the voters are found in the table without names, {anonymous} in the "
-            f"{K}-anonymous table, and {twin} in the synthetic one. Synthetic rows belong to "
+            f"{K}-anonymous table, and {synthetic} in the synthetic one. Synthetic rows belong to "
             "nobody, so they say no more about people in the data than about others."
         ),
         attacks_picture(

@@ -39,12 +39,14 @@ def section(town: Town) -> list[Block]:
     true = _friends(town)
     with read(true, schema=_SCHEMA) as friends:
         before = _attacked(friends)
-        twin = protect(friends, epsilon=_EPSILON).synthesize(nodes=_PEOPLE, epsilon=_EPSILON).table
-        with read(twin, schema=_SCHEMA) as made_up:
+        synthetic = (
+            protect(friends, epsilon=_EPSILON).synthesize(nodes=_PEOPLE, epsilon=_EPSILON).table
+        )
+        with read(synthetic, schema=_SCHEMA) as made_up:
             after = _attacked(made_up, friends)
         points = [
             Point(name, rank, degree)
-            for name, table in (("true", true), ("synthetic", twin))
+            for name, table in (("true", true), ("synthetic", synthetic))
             for rank, degree in enumerate(_degrees(table), start=1)
         ]
     return [

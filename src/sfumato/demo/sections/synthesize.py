@@ -28,7 +28,7 @@ _SHOWN = ("birth_date", "salary", "disease")
 _DECADE = 10
 
 
-def twin_of(people: pa.Table) -> pa.Table:
+def synthesize_town(people: pa.Table) -> pa.Table:
     """A synthetic table of the people, with differential privacy."""
     with read(people, schema_of("town")) as opened:
         # A budget above the cost of the release, which uses epsilon 1 of it.
@@ -39,7 +39,7 @@ def twin_of(people: pa.Table) -> pa.Table:
 def section(town: Town) -> list[Block]:
     """The town and its synthetic table side by side: columns, associations and figures."""
     with read(town.people, schema_of("town")) as opened:
-        evaluation = evaluate(town.twin, opened)
+        evaluation = evaluate(town.synthetic, opened)
     columns = {column.name: column for column in evaluation.columns}
     figures = [
         (
@@ -57,8 +57,9 @@ def section(town: Town) -> list[Block]:
         Paragraph(
             "A synthetic table has the columns of the real one, and rows that belong to nobody. "
             "Some counts are measured with noise, and random rows are drawn that have about these "
-            f"counts: here {town.twin.num_rows:,} rows at epsilon {_EPSILON} and delta {_DELTA}. "
-            "Any analysis of the original also runs on the synthetic table, as often as needed."
+            f"counts: here {town.synthetic.num_rows:,} rows at epsilon {_EPSILON} and delta "
+            f"{_DELTA}. Any analysis of the original also runs on the synthetic table, as often as "
+            "needed."
         ),
         Paragraph(
             "The total variation distance says how close the tables are: the share of rows that "
@@ -87,13 +88,13 @@ def _by_decade(town: Town) -> Picture:
     """Decade of birth and illness, in both tables."""
     # The order of the list is that of the rows of both maps.
     names = sorted(set(town.people["disease"].to_pylist()) - {None})
-    years = [pc.year(table["birth_date"]) for table in (town.people, town.twin)]
+    years = [pc.year(table["birth_date"]) for table in (town.people, town.synthetic)]
     first = min(pc.min(year).as_py() for year in years) // _DECADE
     last = max(pc.max(year).as_py() for year in years) // _DECADE
     tiles = [
         (name, _counted(year, table["disease"], names, (first, last)))
         for name, year, table in zip(
-            ("The town", "Synthetic"), years, (town.people, town.twin), strict=True
+            ("The town", "Synthetic"), years, (town.people, town.synthetic), strict=True
         )
     ]
     label = "Decade of birth (across) and disease (up, in the order of the list)"

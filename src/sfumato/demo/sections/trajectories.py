@@ -46,12 +46,12 @@ def section(town: Town) -> list[Block]:
     true, controls = _walks(0), _walks(_PATHS)
     with read(true, schema=_SCHEMA) as walks:
         before = _attacked(walks, None, None)
-        twin = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
-    with read(twin, schema=_SCHEMA) as drawn:
+        synthetic = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
+    with read(synthetic, schema=_SCHEMA) as drawn:
         after = _attacked(drawn, true, controls)
     points = [
         Point(name, length, share)
-        for name, table in (("true", true), ("synthetic", twin))
+        for name, table in (("true", true), ("synthetic", synthetic))
         for length, share in enumerate(_lengths(table))
     ]
     return [

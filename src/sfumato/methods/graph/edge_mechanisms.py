@@ -58,7 +58,7 @@ LEAST_EPSILON = Fraction(1, 10_000)
 
 @dataclass(frozen=True, kw_only=True)
 class LadderCount:
-    """Choose a whole number by the rung it stands on, rung t with weight exp(-epsilon t / 2).
+    """Release a whole number with weight exp(-epsilon t / 2), t the rung that it is on.
 
     *Guarantee*: pure epsilon-differential privacy for graphs that differ in one edge. Rung 0 is the
     count itself, rung t the next I_(t-1) numbers on each side, I_t the local sensitivity at
@@ -69,8 +69,8 @@ class LadderCount:
     *Error*: depends on the graph: about I_0 times 2 / epsilon where I_t grows slowly.
     *Edges*: a count of 0 is no special case; a released count may be negative. The rung is drawn
     exactly: a proposal proportional to (I_0 + t) exp(-epsilon t / 2) is a mixture of a geometric
-    variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)). As
-    many rungs are added up as there are: an epsilon below `LEAST_EPSILON` is refused.
+    variable and of a sum of two, and a rung is kept with chance (its width) / (2 (I_0 + t)). The
+    time grows with the drawn rung, so an epsilon below `LEAST_EPSILON` is refused.
     *Reference*: Zhang, Cormode, Procopiuc, Srivastava & Xiao 2015.
     """
 
@@ -101,10 +101,10 @@ class LadderCount:
         return value + step if position % 2 else value - step
 
     def _proposed(self, base: int, entropy: Entropy) -> int:
-        """A rung t with chance proportional to (base + t) exp(-epsilon t / 2).
+        """Draw a rung t with probability proportional to (base + t) exp(-epsilon t / 2).
 
-        It is t by a geometric variable with odds base : q / (1 - q) against one more than the sum
-        of two, q = exp(-epsilon / 2): one is 0 with chance 1 - q.
+        With q = exp(-epsilon / 2) and geometric variables that are 0 with probability 1 - q, this
+        is a mixture: one variable, or 1 + the sum of two, with the odds base : q / (1 - q).
         """
         scale = 2 / self.epsilon
         while True:
@@ -136,9 +136,9 @@ class SmoothCount:
     *Sensitivity*: S is smooth because LS(t) of a graph is at most LS(t + 1) of its neighbour;
     computed a little too large, for a beta a little too small, to make up for floats.
     *Error*: depends on the graph; half of the noise lies within 2 S / epsilon.
-    *Edges*: a released count may be negative. How fast LS(t) can grow (`power`) ends the search for
-    the maximum, which lies at 2 power / epsilon at the farthest: less than `LEAST_EPSILON`, or
-    `LEAST_OF_POWERS` for a power from 2 on, is refused.
+    *Edges*: a released count may be negative. `power` says how fast LS(t) can
+    grow, and so where the search for the maximum ends: see `smooth_sensitivity`. An epsilon below
+    `LEAST_EPSILON`, or below `LEAST_OF_POWERS` for a power of 2 or more, is refused.
     *Reference*: Nissim, Raskhodnikova & Smith 2007.
     """
 

@@ -6,9 +6,10 @@ once, without their number.
 
 *Apriori* (`global_recoding`). The search checks sets of one group, then of two, up to m. While
 fewer than k baskets have some set, the groups that appear in most such sets for the least loss are
-replaced by their parents, and the sets are counted again. Raising keeps what was reached: let S be
-a set of raised groups that occurs in a basket. The basket had a set of the former groups, no larger
-than S, each within a group of S. At least k baskets had that set, and all of them now have S.
+replaced by their parents, and the sets are counted again. Sets that passed still pass then: let S
+be a set of raised groups that occurs in a basket. The basket had a set of the former groups, no
+larger than S, each within a group of S. At least k baskets had that set, and all of them now have
+S.
 
 *Local recoding* (`local_recoding`). Similar baskets, neighbours in the Gray order of the topmost
 groups, form a part, and each part has its own cut. Any m known items match no basket or at least k
@@ -241,7 +242,7 @@ class _Search:
         priorities = priorities / (
             np.where(leaves_out, suppression_costs[candidates], costs[candidates]) + 1e-9
         )
-        # Many small raises between two counts are fast, few of them lose less.
+        # Many raises between two counts are faster; few raises lose less.
         few = len(rare) <= _MANY_RARE and rare.shape[1] > 1
         goal, touched = in_rare.sum() / (_RAISED_FRACTION if few else 2), 0.0
         changed = np.zeros(len(cut), dtype=bool)

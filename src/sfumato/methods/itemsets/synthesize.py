@@ -1,10 +1,10 @@
 """Synthetic baskets from noisy counts of basket sizes, items and pairs of items.
 
-Measured are the number of people with each basket size, with each item, and with both of two of the
-most frequent items; everything else is computed from these noisy figures. A basket is drawn item by
-item, each with a weight for its frequency times its lifts with the items that are already in the
-basket. Drawn samples are compared with the noisy counts of items and pairs, and the weights are
-corrected over a few rounds (iterative proportional fitting on a sample).
+People are counted by basket size, by item, and by pair of the most frequent items, with noise.
+Everything else is computed from these noisy counts. A basket is drawn item by item, each with a
+weight for its frequency times its lifts with the items that are already in the basket. Drawn
+samples are compared with the noisy counts of items and pairs, and the weights are corrected over a
+few rounds (iterative proportional fitting on a sample).
 
 Decision `itemsets`.
 """
@@ -72,7 +72,7 @@ class BasketSynthesis:
     *Sensitivity*: one size a person, m items, m (m - 1) / 2 pairs, m ratings (L1); twice that where
     people are replaced.
     *Error*: the noise of each figure; items below the threshold never appear.
-    *Edges*: several baskets of one person are one; without people there are a few baskets of noise,
+    *Edges*: all baskets of a person count as one; without people there are a few baskets of noise,
     or none. Pairs that noise could explain count as independent.
     *Reference*: counts of items and pairs as in Li, Qardaji, Su & Cao 2012 (PrivBasis), without its
     larger bases; a threshold for items as in Korolova et al. 2009.
@@ -300,8 +300,8 @@ def _draw_ratings(
 ) -> FloatArray:
     """Draw a rating for each item, from the common histogram tilted to the item's own mean.
 
-    Exponential tilting: P(code) is in proportion to histogram x e^(tilt x code), with the tilt of
-    61 steps from -3 to 3 whose mean is nearest above the item's noisy mean.
+    Exponential tilting: P(code) is in proportion to histogram x e^(tilt x code). The tilt is the
+    least of 61 steps from -3 to 3 whose mean reaches the item's noisy mean.
     """
     base = np.maximum(histogram.astype(np.float64), 1e-9)
     codes = np.arange(scale.last + 1)

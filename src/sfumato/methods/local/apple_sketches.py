@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato import arguments
 from sfumato.errors import ParameterError
-from sfumato.methods.local.draws import below, coins, happens
+from sfumato.methods.local.draws import coins, draw_events, draw_integers
 from sfumato.methods.local.frequency_oracles import (
     bits_channel,
     odds_of,
@@ -164,9 +164,9 @@ class AppleCMS(MeanSketch):
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         count = len(codes)
         rows = self.layout.empty(count)
-        row = below(self.rows, count, entropy)
+        row = draw_integers(self.rows, count, entropy)
         bits = toss_bits(coins(self.flip), count, self.columns, entropy)
-        set_bits(bits, self.hashes.of(row, codes), ~happens(self.flip, count, entropy))
+        set_bits(bits, self.hashes.of(row, codes), ~draw_events(self.flip, count, entropy))
         rows["row"], rows["bits"] = row, bits
         return rows
 
@@ -233,10 +233,13 @@ class AppleHCMS(MeanSketch):
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         count = len(codes)
         rows = self.layout.empty(count)
-        row, column = below(self.rows, count, entropy), below(self.columns, count, entropy)
+        row, column = (
+            draw_integers(self.rows, count, entropy),
+            draw_integers(self.columns, count, entropy),
+        )
         sign = self._sign(self.hashes.of(row, codes), column)
         rows["row"], rows["column"] = row, column
-        rows["sign"] = sign ^ happens(self.flip, count, entropy)
+        rows["sign"] = sign ^ draw_events(self.flip, count, entropy)
         return rows
 
     def _tally(

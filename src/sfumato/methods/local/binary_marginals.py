@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import draw_events, draw_integers
 from sfumato.methods.local.frequency_oracles import odds_of
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
@@ -118,10 +118,10 @@ class MarginalOracle(LocalMechanism):
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         people = self._people(values)
         rows = self.layout.empty(len(people))
-        drawn = below(self.sets, len(people), entropy)
+        drawn = draw_integers(self.sets, len(people), entropy)
         odd = np.bitwise_count(people & self._masks[drawn]) & 1
         rows["set"] = drawn
-        rows["odd"] = odd ^ happens(1 - self._truth, len(people), entropy)
+        rows["odd"] = odd ^ draw_events(1 - self._truth, len(people), entropy)
         return rows
 
     def _people(self, values: object) -> IntArray:

@@ -26,7 +26,13 @@ from sfumato.methods.local.batches import read_batch
 from sfumato.methods.local.report_store import Item, ReportStore
 from sfumato.methods.local.reports import from_wire
 from sfumato.methods.local.rounds import key_file, load_key, load_round, stamp, store_file
-from sfumato.methods.local.tickets import NONCE_BYTES, TicketOffice, digest_of, is_drawn, read
+from sfumato.methods.local.tickets import (
+    NONCE_BYTES,
+    TicketOffice,
+    decode_ticket,
+    digest_of,
+    is_drawn,
+)
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, CardTable, Shown
 
@@ -208,7 +214,7 @@ class Collection:
             row = decoded.tobytes()
             if kind and len(self._read) < _MOST_READ:
                 self._read[kind] = row
-        ticket = read(item["ticket"])
+        ticket = decode_ticket(item["ticket"])
         if ticket is None or not known(ticket):
             return "ticket_unknown"
         return Item(way, row, digest_of(ticket))

@@ -6,9 +6,10 @@ in order, and words to replace rejected ones after them: a client in another lan
 same bytes (eight for a word, little-endian) draws the same.
 
 *Bits.* Eight tosses of one coin are one draw among 256 patterns of known probabilities: a uniform
-number in [0, 1) falls into the interval of one of them. Its first 16 bits tell which, except in the
-few cells that the end of an interval cuts: there 48 more bits are read, and where even those meet
-an end, ever more, in integer arithmetic. So eight exact tosses take two random bytes and a table.
+number in [0, 1) falls into the interval of one of them. Its first 16 bits decide which, except in
+the few cells that contain the end of an interval. There 48 more bits are read. If even these do not
+decide, more are read, in integer arithmetic. So eight exact tosses take two random bytes and a
+table.
 
 Decision `local-privacy`.
 """
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
     from sfumato.privacy.noise.entropy import Entropy
 
 LARGEST_TOTAL = 1 << 62
-"""The largest limit of `below`."""
+"""The largest limit of `draw_integers`."""
 FLOAT_PARTS = 1 << 53
 """Parts of 1 that float64 can tell apart."""
 
 _TOP = 1 << 64
 
 
-def below(limit: int, size: int, entropy: Entropy) -> IntArray:
+def draw_integers(limit: int, size: int, entropy: Entropy) -> IntArray:
     """Draw integers uniformly from [0, limit)."""
     # 2^64 mod limit words at the top would favour small remainders: they are drawn again.
     highest = np.uint64(_TOP - 1 - _TOP % limit)
@@ -49,21 +50,21 @@ def below(limit: int, size: int, entropy: Entropy) -> IntArray:
     return np.asarray((drawn % np.uint64(limit)).view(np.int64))
 
 
-def happens(chance: Fraction, size: int, entropy: Entropy) -> BoolArray:
+def draw_events(chance: Fraction, size: int, entropy: Entropy) -> BoolArray:
     """Draw `size` events that each happen with exactly this probability."""
     if chance.denominator <= LARGEST_TOTAL:
-        return np.asarray(below(chance.denominator, size, entropy) < chance.numerator)
-    # A long fraction is compared by its first 64 binary digits, and where these tie by the next.
+        return np.asarray(draw_integers(chance.denominator, size, entropy) < chance.numerator)
+    # A long fraction is compared by its first 64 binary digits; ties are decided by the next.
     first, remainder = divmod(chance.numerator << 64, chance.denominator)
     drawn = entropy.words(size)
     happened = drawn < np.uint64(first)
     tied = np.flatnonzero(drawn == np.uint64(first))
     if len(tied):
-        happened[tied] = happens(Fraction(remainder, chance.denominator), len(tied), entropy)
+        happened[tied] = draw_events(Fraction(remainder, chance.denominator), len(tied), entropy)
     return happened
 
 
-def occur(probabilities: FloatArray, entropy: Entropy) -> BoolArray:
+def draw_each_event(probabilities: FloatArray, entropy: Entropy) -> BoolArray:
     """Draw one event for each probability, taken to the nearest multiple of 2^-53."""
     drawn = entropy.words(probabilities.size) >> np.uint64(11)
     thresholds = np.rint(probabilities * FLOAT_PARTS).astype(np.uint64)
@@ -93,14 +94,18 @@ class Coins:
         cells = np.arange(1 << _FIRST_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
         last = cells + np.uint64((1 << _LOW_BITS) - 1)
         self._pattern = self._lookup(cells).astype(np.uint8)
-        self._cut = (self._lookup(cells) != self._lookup(last)) | self._met(last) | self._met(cells)
+        self._cut = (
+            (self._lookup(cells) != self._lookup(last))
+            | self._is_undecided(last)
+            | self._is_undecided(cells)
+        )
 
     def _lookup(self, drawn: NDArray[np.uint64]) -> NDArray[np.intp]:
         """The pattern whose interval begins at or before a number of 64 bits."""
         return np.searchsorted(self._words, drawn, side="right")
 
-    def _met(self, drawn: NDArray[np.uint64]) -> BoolArray:
-        """Whether the end of an interval, itself no number of 64 bits, may lie right there."""
+    def _is_undecided(self, drawn: NDArray[np.uint64]) -> BoolArray:
+        """Whether 64 bits do not decide: a longer end of an interval begins with these 64 bits."""
         index = np.minimum(np.searchsorted(self._words, drawn), len(self._words) - 1)
         return np.asarray((self._words[index] == drawn) & self._inexact[index])
 
@@ -113,20 +118,20 @@ class Coins:
             np.take(self._pattern, first, out=piece)
             cut = np.flatnonzero(self._cut[first])
             if len(cut):
-                piece[cut] = self._decided(first[cut], entropy)
+                piece[cut] = self._resolve_cells(first[cut], entropy)
         return tossed
 
-    def _decided(self, first: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint8]:
-        """The patterns in cells that the end of an interval cuts, by 48 more bits."""
+    def _resolve_cells(self, first: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint8]:
+        """Find the patterns in cells that contain the end of an interval, by 48 more bits."""
         low_bits = entropy.words(len(first)) >> np.uint64(64 - _LOW_BITS)
         drawn = first.astype(np.uint64) << np.uint64(_LOW_BITS) | low_bits
         indices = self._lookup(drawn)
-        for undecided in np.flatnonzero(self._met(drawn)).tolist():
-            indices[undecided] = self._exactly(int(drawn[undecided]), entropy)
+        for undecided in np.flatnonzero(self._is_undecided(drawn)).tolist():
+            indices[undecided] = self._resolve_exactly(int(drawn[undecided]), entropy)
         return indices.astype(np.uint8)
 
-    def _exactly(self, prefix: int, entropy: Entropy) -> int:
-        """The pattern of a number with these first 64 bits, by as many more as it takes."""
+    def _resolve_exactly(self, prefix: int, entropy: Entropy) -> int:
+        """Find the pattern of a number with these first 64 bits, by as many more as it needs."""
         bits = 64
         while True:
             low = [end << bits for end in self._ends if end << bits <= prefix * self._total]

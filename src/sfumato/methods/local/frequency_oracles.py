@@ -18,7 +18,7 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.domains import choices
-from sfumato.methods.local.draws import below, coins, happens
+from sfumato.methods.local.draws import coins, draw_events, draw_integers
 from sfumato.methods.local.hashing import AffineHashes
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
@@ -60,7 +60,7 @@ def odds_of(epsilon: LocalEpsilon, size: int) -> tuple[int, int]:
 def respond(codes: IntArray, size: int, weights: tuple[int, int], entropy: Entropy) -> IntArray:
     """Report each code with weight a, and each of the size - 1 others with weight b."""
     truth, lie = weights
-    drawn = below(truth + (size - 1) * lie, len(codes), entropy)
+    drawn = draw_integers(truth + (size - 1) * lie, len(codes), entropy)
     lie_code = np.maximum(drawn - truth, 0) // lie
     lie_code += lie_code >= codes  # lies are all codes except the true one
     return np.where(drawn < truth, codes, lie_code)
@@ -157,7 +157,7 @@ class UnaryEncoding(SupportOracle):
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         rows = self.layout.empty(len(codes))
         rows["bits"] = toss_bits(coins(self.q), len(codes), self.size, entropy)
-        set_bits(rows["bits"], codes, happens(self.p, len(codes), entropy))
+        set_bits(rows["bits"], codes, draw_events(self.p, len(codes), entropy))
         return rows
 
 
@@ -276,11 +276,11 @@ class SubsetSelection(SupportOracle):
         """
         rows = self.layout.empty(len(codes))
         bits = toss_bits(coins(Fraction(self.chosen, self.size)), len(codes), self.size, entropy)
-        set_bits(bits, codes, happens(self.p, len(codes), entropy))
+        set_bits(bits, codes, draw_events(self.p, len(codes), entropy))
         lacking = self.chosen - np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
         unfinished = np.flatnonzero(lacking)
         while len(unfinished):
-            code = below(self.size, len(unfinished), entropy)
+            code = draw_integers(self.size, len(unfinished), entropy)
             filled = bits[unfinished, code >> 3] >> (code & 7).astype(np.uint8) & 1
             adding = lacking[unfinished] > 0
             fits = (filled == 0) == adding
@@ -435,11 +435,11 @@ class HadamardResponse(Oracle):
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         count = len(codes)
         block, row = self._positions(codes)
-        hit = happens(self.p, count, entropy)
+        hit = draw_events(self.p, count, entropy)
         # A miss falls on the other half of the block, or on either half of another block.
-        half = np.where(hit, -1, below(2 * self.blocks - 1, count, entropy))
+        half = np.where(hit, -1, draw_integers(2 * self.blocks - 1, count, entropy))
         # An index of the block is moved to the chosen half by flipping one bit of the row.
-        index = below(self.block_size, count, entropy)
+        index = draw_integers(self.block_size, count, entropy)
         odd = (np.bitwise_count(index & row) % 2).astype(np.bool_)
         index ^= np.where(odd == (half % 2 == 1), row & -row, 0)
         step = (half + 1) // 2

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import draw_events, draw_integers
 
 if TYPE_CHECKING:
     from sfumato.arrays import IntArray
@@ -65,9 +65,9 @@ class AffineHashes:
 
     def draw(self, count: int, entropy: Entropy) -> tuple[IntArray, IntArray]:
         """Draw the factors and shifts of `count` hashes, independently of any value."""
-        factors = 1 + below(self.prime - 1, count, entropy)
-        factors[happens(self.constant, count, entropy)] = 0
-        return factors, below(self.prime, count, entropy)
+        factors = 1 + draw_integers(self.prime - 1, count, entropy)
+        factors[draw_events(self.constant, count, entropy)] = 0
+        return factors, draw_integers(self.prime, count, entropy)
 
     def of(self, values: IntArray, factors: IntArray, shifts: IntArray) -> IntArray:
         """The hash of each value; the product fits 63 bits, as both factors are below 2^31."""

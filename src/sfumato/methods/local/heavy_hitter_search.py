@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
-from sfumato.methods.local.draws import below
+from sfumato.methods.local.draws import draw_integers
 from sfumato.methods.local.frequency_oracles import odds_of, respond
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
@@ -61,7 +61,7 @@ class HeavyHitters(LocalMechanism):
 
     *Guarantee*: epsilon-LDP: length and hash are drawn independently of the value, and the hash of
     the prefix is reported by randomized response over g = round(e^epsilon) + 1 numbers.
-    *Sensitivity*: None to establish: longer values are cut to `bits`, shorter ones padded.
+    *Sensitivity*: none is needed: longer values are cut to `bits`, shorter ones padded.
     *Error*: a share is estimated from the n / groups people who reported full values: n Var is
     groups times q (1 - q) / (p - q)^2, and more for large shares. Of values as frequent as three
     standard deviations 99 in 100 are found, of those as frequent as two six in ten.
@@ -125,13 +125,13 @@ class HeavyHitters(LocalMechanism):
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         chunks = self._chunks(values)
         rows = self.layout.empty(len(chunks))
-        group = below(len(self.prefixes), len(chunks), entropy)
+        group = draw_integers(len(self.prefixes), len(chunks), entropy)
         rows["group"] = group
         lengths = np.array(self.prefixes)[group]
-        total = below(PRIME, len(chunks), entropy)
+        total = draw_integers(PRIME, len(chunks), entropy)
         rows["shift"] = total
         for at in range(self.chunks):
-            factors = below(PRIME, len(chunks), entropy)
+            factors = draw_integers(PRIME, len(chunks), entropy)
             rows[f"factor_{at}"] = factors
             total = (total + factors * _cut(chunks[:, at], lengths - at * CHUNK)) % PRIME
         rows["report"] = respond(total % self.buckets, self.buckets, self.weights, entropy)

@@ -25,7 +25,7 @@ LARGEST = 20
 """The largest epsilon of a report: above it a lie is less likely than one in 4e8."""
 
 SMALLEST = Fraction(1, 10**6)
-# Roots are searched only of odds of at most this many bits.
+# A rational root is searched only for odds of at most this many bits.
 _MOST_ROOT_BITS = 512
 
 _LOGARITHM = re.compile(r"(?:log|ln)\s*\(?\s*([^()\s]+)\s*\)?", re.IGNORECASE)

@@ -17,7 +17,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, exact, not_negative, positive
 from sfumato.methods.local.domains import read_numbers
-from sfumato.methods.local.draws import below
+from sfumato.methods.local.draws import draw_integers
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import Channel, LocalMechanism, Oracle, read_report_count
 from sfumato.methods.local.reports import Code, ReportLayout
@@ -160,7 +160,7 @@ class DistanceGrid(Oracle):
 
     def _draw(self, codes: IntArray, entropy: Entropy) -> NDArray[Any]:
         rows = self.layout.empty(len(codes))
-        drawn = below(_TOTAL, len(codes), entropy) + codes * _TOTAL
+        drawn = draw_integers(_TOTAL, len(codes), entropy) + codes * _TOTAL
         rows["report"] = np.searchsorted(self._ends, drawn, side="right") - codes * self.size
         return rows
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.methods.local.domains import amounts, read_numbers
-from sfumato.methods.local.draws import LARGEST_TOTAL, below, happens, occur
+from sfumato.methods.local.draws import LARGEST_TOTAL, draw_each_event, draw_events, draw_integers
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
     CARD_PEOPLE,
@@ -107,8 +107,8 @@ class HalfSpace:
 
     def draw(self, fractions: FloatArray, entropy: Entropy) -> BoolArray:
         """Draw signs for amounts given as fractions of the way between the bounds."""
-        truth = occur(fractions, entropy)
-        agree = happens(self.chance, len(truth), entropy)
+        truth = draw_each_event(fractions, entropy)
+        agree = draw_events(self.chance, len(truth), entropy)
         drawn: BoolArray = np.empty_like(truth)
         undecided = np.arange(len(truth))
         while len(undecided):
@@ -189,8 +189,8 @@ class Window:
         along = fractions * (self.point_count - 1)
         lower = np.minimum(np.floor(along), self.point_count - 2)
         # Up with the remainder as probability: the mean position is the exact one.
-        position = lower.astype(np.int64) + occur(along - lower, entropy)
-        drawn = below(self.total, len(position), entropy)
+        position = lower.astype(np.int64) + draw_each_event(along - lower, entropy)
+        drawn = draw_integers(self.total, len(position), entropy)
         likely = self.odds.numerator * self.width
         beside = (drawn - likely) // self.odds.denominator
         outside = beside + np.where(beside >= position, self.width, 0)
@@ -446,7 +446,7 @@ class Hybrid(MeanOracle):
         return Channel.of(_over_one_denominator(rows))
 
     def _draw(self, fractions: FloatArray, entropy: Entropy) -> IntArray:
-        windowed = happens(self.share, len(fractions), entropy)
+        windowed = draw_events(self.share, len(fractions), entropy)
         signs = self.signs.draw(fractions[:, None], entropy)[:, 0]
         return np.where(windowed, self.window.draw(fractions, entropy), self.window.cells + signs)
 

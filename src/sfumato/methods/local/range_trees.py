@@ -22,7 +22,7 @@ from sfumato import arguments
 from sfumato.errors import ParameterError, SourceError
 from sfumato.methods.local.catalogue import hyphened, make, stored_name
 from sfumato.methods.local.domains import Choices, choices
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import draw_events, draw_integers
 from sfumato.methods.local.frequency_oracles import odds_of, walsh_hadamard
 from sfumato.methods.local.local_epsilon import read_epsilon
 from sfumato.methods.local.mechanism import (
@@ -234,7 +234,7 @@ class Hierarchical(RangeOracle):
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         codes = self.choices.codes(values)
         drawn = self.layout.empty(len(codes))
-        drawn["level"] = below(len(self.oracles), len(codes), entropy)
+        drawn["level"] = draw_integers(len(self.oracles), len(codes), entropy)
         for depth, (oracle, length) in enumerate(zip(self.oracles, self.lengths, strict=True)):
             chosen = np.flatnonzero(drawn["level"] == depth)
             rows = oracle.randomize(codes[chosen] // length, entropy).rows
@@ -501,10 +501,10 @@ class Haar(RangeOracle):
     def _rows(self, values: object, entropy: Entropy) -> NDArray[Any]:
         codes = self.choices.codes(values)
         drawn = self.layout.empty(len(codes))
-        depth = below(self.levels, len(codes), entropy)
+        depth = draw_integers(self.levels, len(codes), entropy)
         # The low bits of a word are uniform, because the number of rows is a power of two.
         rows = (entropy.words(len(codes)) >> np.uint64(1)).view(np.int64) & ((1 << depth) - 1)
-        lies = happens(1 - self._truth, len(codes), entropy)
+        lies = draw_events(1 - self._truth, len(codes), entropy)
         drawn["row"] = (1 << depth) + rows
         drawn["odd"] = self._odd(codes, depth, rows) ^ lies
         return drawn

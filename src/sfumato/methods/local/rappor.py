@@ -13,7 +13,7 @@ import numpy as np
 from sfumato import arguments
 from sfumato.errors import ParameterError
 from sfumato.exact_numbers import decimal_of, probability
-from sfumato.methods.local.draws import below, coins, happens
+from sfumato.methods.local.draws import coins, draw_events, draw_integers
 from sfumato.methods.local.frequency_oracles import bits_channel, set_bits, toss_bits
 from sfumato.methods.local.hashing import PublicHashes
 from sfumato.methods.local.mechanism import (
@@ -186,10 +186,10 @@ class Rappor(Oracle):
         codes, source = self.choices.codes(values), entropy or SystemEntropy()
         count = len(codes)
         rows = self.layout.empty(count)
-        rows["cohort"] = below(self.cohorts, count, source)
+        rows["cohort"] = draw_integers(self.cohorts, count, source)
         bits = toss_bits(coins(self.f / 2), count, self.bits, source)
         positions = self._positions(rows["cohort"].astype(np.int64), codes)
-        truthful = happens(1 - self.f / 2, positions.size, source).reshape(positions.shape)
+        truthful = draw_events(1 - self.f / 2, positions.size, source).reshape(positions.shape)
         # Where two hashes fall on one bit, the last toss counts.
         for at in range(self.hashes):
             set_bits(bits, positions[:, at], truthful[:, at])

@@ -18,7 +18,7 @@ from sfumato.methods.local.batches import write_batch
 from sfumato.methods.local.collection import DEVICE, REASONS, Delivery, ways_of
 from sfumato.methods.local.reports import to_wire
 from sfumato.methods.local.rounds import load_round, parse_round, stamp
-from sfumato.methods.local.tickets import NONCE_BYTES, read, written
+from sfumato.methods.local.tickets import NONCE_BYTES, decode_ticket, encode_ticket
 from sfumato.privacy.noise.entropy import SystemEntropy
 from sfumato.report.display import Card, Shown
 from sfumato.text import dumps
@@ -165,7 +165,7 @@ class Survey(Shown):
             self.round,
             [
                 {
-                    "ticket": written(nonces[NONCE_BYTES * at : NONCE_BYTES * (at + 1)]),
+                    "ticket": encode_ticket(nonces[NONCE_BYTES * at : NONCE_BYTES * (at + 1)]),
                     "report": to_wire(reports.layout, row),
                 }
                 for at, row in enumerate(reports.rows)
@@ -244,7 +244,11 @@ class Survey(Shown):
         answer = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
         try:
             tickets = json.loads(answer)["tickets"]
-            sound = len({read(ticket) for ticket in tickets} - {None}) == len(tickets) == len(items)
+            sound = (
+                len({decode_ticket(ticket) for ticket in tickets} - {None})
+                == len(tickets)
+                == len(items)
+            )
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:

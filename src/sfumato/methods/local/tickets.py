@@ -18,25 +18,25 @@ from hashlib import sha256
 
 NONCE_BYTES = 16
 _CODE_BYTES = 16
-LONGEST = 64
-"""More letters than any ticket has."""
+MOST_LETTERS = 64
+"""No ticket has more letters."""
 
 
-def written(ticket: bytes) -> str:
-    """The text of a ticket: letters, digits, '-' and '_'."""
+def encode_ticket(ticket: bytes) -> str:
+    """Encode a ticket as letters, digits, '-' and '_'."""
     return urlsafe_b64encode(ticket).rstrip(b"=").decode("ascii")
 
 
-def read(text: object) -> bytes | None:
-    """The bytes of a ticket, or None if the text is no ticket."""
-    if not isinstance(text, str) or not 0 < len(text) <= LONGEST or not text.isascii():
+def decode_ticket(text: object) -> bytes | None:
+    """Decode a ticket; None if the text is no ticket."""
+    if not isinstance(text, str) or not 0 < len(text) <= MOST_LETTERS or not text.isascii():
         return None
     try:
         ticket_bytes = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return None
     # Only the canonical text counts: the decoder ignores some bits, so variants would be replays.
-    return ticket_bytes if written(ticket_bytes) == text else None
+    return ticket_bytes if encode_ticket(ticket_bytes) == text else None
 
 
 class TicketOffice:
@@ -47,7 +47,7 @@ class TicketOffice:
 
     def issue(self, nonce: bytes) -> str:
         """Issue the ticket of these random bytes."""
-        return written(nonce + self._code(nonce))
+        return encode_ticket(nonce + self._code(nonce))
 
     def is_ours(self, ticket: bytes) -> bool:
         """Whether a ticket was issued here."""
@@ -61,7 +61,7 @@ class TicketOffice:
 
 
 def is_drawn(ticket: bytes) -> bool:
-    """Whether a ticket has the form of those that devices draw themselves."""
+    """Whether a ticket has the length of tickets that devices draw themselves."""
     return len(ticket) == NONCE_BYTES
 
 

@@ -43,12 +43,12 @@ class ProgramOutput:
         return step * (self.low // step), step * -(-self.high // step)
 
     def to_record(self) -> dict[str, str]:
-        """It as JSON-able data, exactly."""
+        """The output as JSON-able data, with exact numbers."""
         return {name: str(getattr(self, name)) for name in _KEYS}
 
 
 def read_outputs(declared: object) -> tuple[ProgramOutput, ...]:
-    """What was declared: pairs (low, high), mappings with a name and a share, or JSON of them."""
+    """Read declared outputs: pairs (low, high), mappings with name and share, or JSON of these."""
     listed = _parsed(declared) if isinstance(declared, str) else declared
     if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
         listed = [listed]

@@ -46,13 +46,13 @@ _BLOCKS_GAIN = 0.9
 
 
 def prepare(request: Request, *, total: object = None) -> StrategyMethod | WorkloadAnswers:
-    """Take the best of all strategies whose error is known exactly before anything is spent.
+    """Choose the best strategy. Their errors are known exactly before any budget is spent.
 
     The candidates are:
 
-    - counts of blocks of every fan-out, of all columns in step or each at its own scale, with
-      shares optimised for the workload (all ranges unless given); cells, trees, quadtrees,
-      marginals and strips are special cases;
+    - counts of blocks of every fan-out, with shares optimised for the workload (all ranges unless
+      given); the columns are divided at the same scale or each at its own, so cells, trees,
+      quadtrees, marginals and strips are special cases;
     - wavelets, with uniform or optimised shares;
     - trees over the blocks that no query divides;
     - for few queries, weighted sums of the regions that they form;
@@ -70,7 +70,7 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
         )
     cuts = _cuts(request, shape)
     plans_by_name |= _for_workload(request, search, cuts)
-    name = min(plans_by_name, key=lambda name: _handicapped(plans_by_name[name]))
+    name = min(plans_by_name, key=lambda name: _comparable_error(plans_by_name[name]))
     errors = {name: plan.workload_mse for name, plan in plans_by_name.items()}
     # Bare answers cannot be post-processed and answer no other range, so they win only if better.
     direct = noise_on_queries(request, cuts) if cuts and not request.postprocess else None
@@ -85,7 +85,7 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     return StrategyMethod(request, plans_by_name[name].strategy, chosen, public)
 
 
-def _handicapped(plan: StrategyMethod) -> float:
+def _comparable_error(plan: StrategyMethod) -> float:
     return plan.workload_mse / (_BLOCKS_GAIN if plan.strategy.coarse else 1)
 
 
@@ -109,7 +109,7 @@ def _for_workload(
 
 
 def _cuts(request: Request, shape: Sequence[int]) -> list[IntArray]:
-    """The codes of each column at which a range begins or ends; ranges divide no block between."""
+    """The codes of each column at which a range begins or ends."""
     if request.boxes is None:
         return []
     queries = request.boxes[holds_values(request.boxes)]

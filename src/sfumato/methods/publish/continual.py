@@ -83,9 +83,9 @@ class Continual(SingleNoise):
     histogram under the privacy unit: for a tree over n points 1 + floor(log2 n) blocks, for the
     square root the sum of its rounded entries.
     *Error*: unbiased. A tree's running count at position i has one noise for each binary digit 1
-    of i. The square root's has (1 + log(n) / pi) of them, with the largest column of its own factor
-    included, which is small for Gaussian noise and not for Laplace noise. The variance is exact for
-    each position and each range.
+    of i. A running count of the square root has the variance of about 1 + log(n) / pi noises, with
+    the largest column of the factor included; for Laplace noise this column is not small. The
+    variance is exact for each position and each range.
     *Edges*: missing values are counted apart, after the last point, and are in no running count.
     Running counts may decrease.
     *Reference*: Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011; Fichtenberger,

@@ -69,15 +69,15 @@ def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
         ]
         _, rows = min(results, key=lambda result: result[0])
     else:
-        rows = _of_many(scaled, queries, pure=pure)
+        rows = _descend_from_queries(scaled, queries, pure=pure)
     return np.concatenate([np.eye(cells), rows]) / _norms(rows, pure=pure)
 
 
-def _of_many(scaled: Matrix, queries: Matrix, *, pure: bool) -> Matrix:
+def _descend_from_queries(scaled: Matrix, queries: Matrix, *, pure: bool) -> Matrix:
     """Rows for more cells than queries, descended from the queries themselves."""
 
     def objective(rows: Matrix) -> tuple[float, Matrix]:
-        return _error_of_few(rows, scaled, pure=pure)
+        return _error_by_woodbury(rows, scaled, pure=pure)
 
     start = min(
         (scale * queries for scale in (0.05, 0.5, 1, 5, 20)), key=lambda rows: objective(rows)[0]
@@ -114,7 +114,7 @@ def _error(rows: Matrix, gram: Matrix, *, pure: bool) -> tuple[float, Matrix]:
     return float((scaled * inverse).sum()), slopes
 
 
-def _error_of_few(rows: Matrix, queries: Matrix, *, pure: bool) -> tuple[float, Matrix]:
+def _error_by_woodbury(rows: Matrix, queries: Matrix, *, pure: bool) -> tuple[float, Matrix]:
     """The same as `_error` for fewer rows and queries than cells, without their Gram matrix.
 
     By the Woodbury identity the inverse of I + T'T is I - T'(I + TT')^-1 T.
@@ -174,7 +174,7 @@ class Regions(SingleNoise):
     values counts in one number of its own.
     *Error*: unbiased for every union of regions, and so for the workload; the variance is exact.
     Rows within a region are taken to be spread evenly.
-    *Edges*: rows of the table that no query holds are a region too. At most 1,000 regions.
+    *Edges*: the cells that no query holds are a region too. At most 1,000 regions.
     *Reference*: McKenna, Miklau, Hay & Machanavajjhala 2018, section 5.
     """
 

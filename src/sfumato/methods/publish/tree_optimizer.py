@@ -1,4 +1,4 @@
-"""Search the blocks to count for a workload: fan-outs and shares of least expected error.
+"""Choose the blocks to count for a workload: fan-outs and shares of least expected error.
 
 The expected error of a workload is the sum over projections c of s_c / precision_c, with s_c its
 mean energy and precision_c the sum of w_t / v_t over the measured levels t that are nowhere coarser

@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import integer_at_least, plain, store, store_positive
-from sfumato.methods.local.draws import below, happens
+from sfumato.methods.local.draws import draw_events, draw_integers
 from sfumato.privacy.accounting.elementary import exp_up
 from sfumato.privacy.accounting.events import PureEvent
 from sfumato.privacy.mechanisms.laplace import Geometric
@@ -55,8 +55,8 @@ def check_epsilon(epsilon: Fraction) -> None:
     if epsilon >= 2 or 1 - epsilon / 2 < exp_up(-epsilon):
         raise ParameterError(
             "parameter_out_of_range",
-            f"Bits that may be seized cannot keep an epsilon of {plain(epsilon, digits=6)}: their "
-            "formula holds up to 1.5936 alone. Give at most that.",
+            f"epsilon {plain(epsilon, digits=6)} is too large for a state that may be seized: the "
+            "formula of its bits holds only up to 1.5936. Give at most that.",
             parameter="epsilon",
         )
 
@@ -172,8 +172,8 @@ class PanTable:
 
     def begin(self, entropy: Entropy) -> PanCells:
         """The cells before any visit: fair bits, and counters with uniform starts."""
-        bits = happens(Fraction(1, 2), self.size, entropy)
-        cells = below(self.round, self.size, entropy) << 1 | bits
+        bits = draw_events(Fraction(1, 2), self.size, entropy)
+        cells = draw_integers(self.round, self.size, entropy) << 1 | bits
         return PanCells(memoryview(bytearray(cells.astype(np.uint8).tobytes())))
 
     def update(
@@ -195,7 +195,7 @@ class PanTable:
         data, round_ = cells.data, self.round
         for first in range(start, self.size, BLOCK):
             block = visits[first : min(first + BLOCK, self.size)]
-            fresh = happens(self.chance, len(block), entropy)
+            fresh = draw_events(self.chance, len(block), entropy)
             draws = zip(block.tolist(), fresh.tolist(), strict=True)
             for position, (times, fresh_bit) in enumerate(draws, first):
                 moved = (data[position] >> 1) + times
@@ -258,12 +258,11 @@ class PanPrivateDensity:
     """The share of people of a roll who came at least once.
 
     *Guarantee*: epsilon + output_epsilon together for all visits of one person: epsilon against a
-    thief who sees the state once, at any moment, and output_epsilon for all `reads` answers. Let a
-    thief see the state between two answers. Whatever a person's bit was at each answer, it moves
-    each of them by at most 1, so the likelihoods of all answers are within e^output_epsilon for any
-    two histories of that bit; and the likelihoods of the stolen bit are within e^epsilon
-    (`PanTable`). So the two multiply. Answers without noise would not suffice: together with the
-    state they reveal whether a bit was redrawn in between.
+    thief who sees the state once, at any moment, and output_epsilon for all `reads` answers. A
+    person's bit moves each answer by at most 1. So for any two histories of this bit the
+    likelihoods of all answers are within e^output_epsilon, and the likelihoods of the stolen bit
+    are within e^epsilon (`PanTable`). The two factors multiply. Answers without noise would not
+    suffice: together with the state they reveal whether a bit was redrawn in between.
     *Sensitivity*: 1 for the number of ones, at each answer: one person has one position.
     *Error*: unbiased; `stddev` includes the variance of the bits, at most 4 / (epsilon^2 size), of
     the noise and of sampling. Larger samples err less and cost no privacy.
@@ -360,9 +359,9 @@ class PanPrivateDensity:
         if state.position and not resume:
             raise ParameterError(
                 "pan_unfinished",
-                f"The last update stopped after {state.position:,} of {self.size:,} places. Give "
-                f"its tables again with {option('resume', True)}, which takes in the rest; with "
-                f"{option('resume', True)} and no table the rest of it is left out.",
+                f"The last update stopped after {state.position:,} of {self.size:,} positions. "
+                f"Give its tables again with {option('resume', True)} to count the rest; or give "
+                f"{option('resume', True)} and no table to leave the rest out.",
             )
         positions = state.sample.positions(people)
         known = positions >= 0

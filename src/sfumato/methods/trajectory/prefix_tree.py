@@ -1,10 +1,10 @@
 """One prefix tree of moves for each reference system: counts of each move after earlier moves.
 
 Below the root are the cells from which steps start, below a cell the moves out of it, and below
-these, by heading, the moves that follow: a Markov chain of the second order if counts suffice, else
-of the first. The heading of a path is its last move that left a cell, in whichever system expressed
-it, so a path that rests keeps its heading. Every level of every tree holds each step once, so a
-level of all trees together is one table of items; each level pays its own share.
+these, by heading, the moves that follow: a Markov chain of second order if counts suffice,
+otherwise of first order. The heading of a path is its last move that left a cell, in whichever
+system expressed it, so a path that rests keeps its heading. Every level of every tree holds each
+step once, so a level of all trees together is one table of items; each level pays its own share.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from sfumato.methods.trajectory.measurement import Measuring
 
 
-# Adaptive pruning: what noise drowns is not looked at closer.
-#
-# Counts are measured from the coarse to the fine, and finer ones only below what stands out of
-# its noise. Which those are is told by noisy counts alone, so it costs nothing besides.
+# Adaptive pruning: coarse counts are measured first, and finer counts only below coarse counts that
+# exceed their noise. This choice uses only noisy counts, so it costs no further budget.
 
 
 # A count is refined if it is more than this many standard deviations above 0. Noise alone passes
@@ -102,7 +100,7 @@ def assign_steps(
     steps: IntArray,
     owners: IntArray,
 ) -> Steps:
-    """Code each step by the finest chosen system that can express it. Owners are of points."""
+    """Code each step by the finest chosen system that can express it; `owners` is by point."""
     start, end = finest[steps], finest[steps + 1]
     system, move = systems.assign(start, end, chosen)
     follows = np.zeros(len(steps), dtype=bool)

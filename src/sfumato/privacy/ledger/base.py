@@ -21,7 +21,7 @@ from sfumato.privacy.ledger import replay, rules
 from sfumato.privacy.ledger.chain import ChargeRequest, Draft, canonical, follows, utc_now
 from sfumato.privacy.ledger.commit import GroupCommit, Result, Ticket
 from sfumato.privacy.ledger.failure import do_nothing, storage_failure
-from sfumato.privacy.ledger.large_answers import placed, read_answer
+from sfumato.privacy.ledger.large_answers import read_answer, store_answer
 from sfumato.privacy.ledger.receipt import Receipt, Stage, this_process
 from sfumato.privacy.ledger.records import Amendment, Decisions, RecordCache, amend, write_record
 
@@ -236,7 +236,7 @@ class Ledger:
         receipt.advance(Stage.STORED, {Stage.RESERVED, Stage.DRAWN}, ledger=self)
         request, versions = receipt.request, consent or {}
         # A large answer's file is durable before the entry that names it is committed.
-        with placed(self._store.files, request.charge, answer, self._tell_operator) as row:
+        with store_answer(self._store.files, request.charge, answer, self._tell_operator) as row:
             self._at_step("placed")
             self._run(lambda draft: rules.store(draft, request, answer, row, versions), request.key)
         self._at_step("stored")

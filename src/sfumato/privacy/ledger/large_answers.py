@@ -55,13 +55,13 @@ def is_reference(row: bytes) -> bool:
 
 
 @contextmanager
-def placed(
+def store_answer(
     files: AnswerFiles | None,
     charge: int,
     answer: bytes,
     tell_operator: Callable[[str], None],
 ) -> Iterator[bytes]:
-    """Give the row for an answer: the answer itself, or a reference to its file, already durable.
+    """Yield the row for an answer: the answer itself, or a reference to its file on disk.
 
     A file that cannot be written does not close the ledger: unlike after a failed commit, it is
     known that the database did not change.
@@ -71,7 +71,7 @@ def placed(
         yield answer
         return
     try:
-        with files.added(charge, answer) as row:
+        with files.add(charge, answer) as row:
             yield row
     except OSError as error:
         raise storage_failure(error, tell_operator) from None
@@ -111,7 +111,7 @@ class AnswerFiles:
         self._folder, self._pending = folder, folder / "pending"
 
     @contextmanager
-    def added(self, charge: int, answer: bytes) -> Iterator[bytes]:
+    def add(self, charge: int, answer: bytes) -> Iterator[bytes]:
         """Write an answer durably and yield its reference; the block commits its entry."""
         self._make_folders()
         sha256 = digest(answer)
@@ -178,7 +178,7 @@ class AnswerFiles:
                     path.unlink()
 
     def _path_of(self, sha256: str) -> Path | None:
-        """The path of an answer's file. `final` is tried twice: it may be moved there meanwhile."""
+        """The path of an answer's file. `final` is tried twice: a writer may just move it there."""
         final = self._folder / sha256
         waiting = [path for path in self._waiting() if path.name.endswith(f"-{sha256}")]
         return next((path for path in (final, *waiting, final) if path.exists()), None)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sfumato.data.counting.contribution import rows_between
 from sfumato.data.files.writers import format_of, guarded_names
-from sfumato.data.schema.layout import USUAL
+from sfumato.data.schema.layout import DEFAULT_LAYOUT
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, option
 from sfumato.methods.stream.histograms import USUAL_TOP
@@ -405,7 +405,7 @@ def csv(feed: Feed, items: Sequence[FeedItem], home: str) -> bytes:
     # a formula is guarded.
     table = table.rename_columns(guarded_names(table.column_names))
     written = io.BytesIO()
-    format_of(_CSV)(table.to_reader(), written, USUAL)
+    format_of(_CSV)(table.to_reader(), written, DEFAULT_LAYOUT)
     return written.getvalue()
 
 

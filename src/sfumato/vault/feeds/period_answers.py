@@ -458,7 +458,7 @@ class Answering:
         return prepared.expected() if isinstance(prepared, StreamPlan) else None
 
     def close(self) -> None:
-        """Let go of what streams remember."""
+        """Close the stored states of streams."""
         self._streams.close()
 
     def _answer(self, feed: Feed, period: Period) -> None:

@@ -230,7 +230,7 @@ class StepStore:
         return settled
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._store.close()
 
 

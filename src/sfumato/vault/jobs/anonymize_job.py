@@ -1,4 +1,4 @@
-"""Jobs that anonymize a data set for its owner: no budget, but only rows of people who agreed."""
+"""Jobs that anonymize a data set for its owner, without a budget, by rows of people who agreed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.vault.vault import Vault
 
 ANONYMIZE = "anonymize"
-WRITTEN = "release.parquet"
+RELEASE_FILE = "release.parquet"
 _CRITERIA = (
     *("k", "l", "diversity", "c", "t", "distance", "delta_disclosure", "beta"),
 )  # fmt: skip
@@ -53,7 +53,7 @@ def check_option_names(asked: Iterable[str]) -> None:
 
 
 def check_request_options(vault: Vault, job: Job) -> None:
-    """Refuse a job that could not be done, before it is stored; by the schema, not by rows."""
+    """Refuse a job that cannot succeed, before it is stored; only the schema is read."""
     asked = job.asked
     schema = vault.private(job.dataset, principal=job.principal, purpose=job.purpose).schema
     _check_attacks(asked, schema)
@@ -88,7 +88,7 @@ def _check_attacks(asked: Mapping[str, Any], schema: Schema) -> None:
 
 
 def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> None:
-    """Write an anonymized release into the folder; that of an earlier attempt is replaced."""
+    """Write an anonymized release into the job's folder; replace that of an earlier attempt."""
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
     beginning()
     target = folder_of(vault.config.folder, job.id)
@@ -96,7 +96,7 @@ def anonymize_dataset(vault: Vault, job: Job, beginning: Callable[[], None]) -> 
         release = table.anonymize(**job.asked)
         for folder in (target.parent, target):
             folder.mkdir(mode=0o700, exist_ok=True)
-        release.save(target / WRITTEN, overwrite=True)
+        release.save(target / RELEASE_FILE, overwrite=True)
         # Readable by the owner alone until the release is opened to others, which a server serves.
         for path in target.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -107,9 +107,9 @@ def folder_of(vault: Path, job: str) -> Path:
     return vault / RELEASES / job
 
 
-def anonymized(vault: Path, job: str) -> Release | None:
+def read_release(vault: Path, job: str) -> Release | None:
     """The release of a job without the owner's findings; None if its files are not here."""
-    single_file = folder_of(vault, job) / WRITTEN
+    single_file = folder_of(vault, job) / RELEASE_FILE
     several = single_file.with_suffix("")
     path = next((candidate for candidate in (single_file, several) if candidate.exists()), None)
     return None if path is None else Release.load(path).public

@@ -388,7 +388,7 @@ class Jobs(AnyJobs):
         return self._workers.work() if self._begun else 0
 
     def close(self) -> None:
-        """Stop working and let go of the database."""
+        """Stop working and close the database."""
         self.stop()
         if "_store" in self.__dict__:
             self._store.close()

@@ -72,4 +72,4 @@ def test_a_range_of_reals_counts_by_its_length() -> None:
 
 
 def test_nothing_known_is_everything_alike() -> None:
-    assert cut(TOWN, ["a"]).anywhere.tolist() == [0.25] * 4 + [0]
+    assert cut(TOWN, ["a"]).shares_if_unknown.tolist() == [0.25] * 4 + [0]

@@ -125,7 +125,7 @@ def test_without_an_attack_the_promise_is_told() -> None:
 
 def test_it_shows_itself() -> None:
     found = compared(candidate("a", 500, 0.9), candidate("b", 100, 0.5))
-    assert repr(found) == "<Comparison: 2 candidates, no other beats b, a>"
+    assert repr(found) == "<Comparison: 2 candidates, best: b, a>"
     assert "50.0" in (found._repr_html_() or "")
     assert found.plot()[0].svg.startswith("<svg")
     assert [one.name for one in found] == ["a", "b"]

@@ -17,7 +17,7 @@ def test_three_tables_in_order_then_classes_then_the_door() -> None:
     people = town.table(2000)
     empty = people.slice(0, 0)
     voters = registers.voters_table(2000)
-    shown = Town(people, empty, voters, (), None, synthesize.twin_of(people))  # type: ignore[arg-type]
+    shown = Town(people, empty, voters, (), None, synthesize.synthesize_town(people))  # type: ignore[arg-type]
     blocks = attack.section(shown)
     assert blocks[0] == Heading("What an attacker still learns")
     linked, certain, asked = (block for block in blocks if isinstance(block, Picture))

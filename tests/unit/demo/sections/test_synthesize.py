@@ -11,7 +11,7 @@ from sfumato.report.picture import Picture
 
 def test_a_twin_beside_its_town() -> None:
     people = town.table(2000)
-    twin = synthesize.twin_of(people)
+    twin = synthesize.synthesize_town(people)
     assert twin.schema.equals(people.schema)
     assert set(twin["ssn"].to_pylist()).isdisjoint(people["ssn"].to_pylist())
     empty = people.slice(0, 0)

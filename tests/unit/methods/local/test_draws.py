@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sfumato.methods.local.draws import Coins, below, bit_sums, happens
+from sfumato.methods.local.draws import Coins, bit_sums, draw_events, draw_integers
 from sfumato.testing.audit import fit
 from sfumato.testing.entropy import SeededEntropy
 
@@ -33,19 +33,19 @@ TOP = 2**64 - 1
 
 def test_a_word_that_would_favour_a_number_is_drawn_again_after_all_others() -> None:
     # 2^64 = 1 (mod 3), so that the largest word alone is one too many.
-    assert below(3, 4, Words(5, TOP, 7, TOP, 1, TOP, 2)).tolist() == [2, 1, 1, 2]
-    assert below(4, 2, Words(TOP, 6)).tolist() == [3, 2]  # a power of 2 takes any word
+    assert draw_integers(3, 4, Words(5, TOP, 7, TOP, 1, TOP, 2)).tolist() == [2, 1, 1, 2]
+    assert draw_integers(4, 2, Words(TOP, 6)).tolist() == [3, 2]  # a power of 2 takes any word
 
 
 def test_chances_are_exact() -> None:
-    assert happens(Fraction(3, 4), 4, Words(0, 2, 3, 7)).tolist() == [True, True, False, False]
+    assert draw_events(Fraction(3, 4), 4, Words(0, 2, 3, 7)).tolist() == [True, True, False, False]
 
 
 def test_long_chances_are_exact_too() -> None:
     chance = Fraction(3, 4) + Fraction(1, 2**100)  # 64 digits of 3/4, then a chance of 2^-36
     first = 3 << 62
     words = Words(first - 1, first + 1, first, first, 0, 1)
-    assert happens(chance, 4, words).tolist() == [True, False, True, False]
+    assert draw_events(chance, 4, words).tolist() == [True, False, True, False]
     assert words.left == []
 
 
@@ -79,8 +79,8 @@ def test_where_64_bits_do_not_decide_more_are_read() -> None:
     coins = Coins(Fraction(1, 3))
     end = 2**8  # of the first pattern, no toss: 256 of 6561
     prefix = (end << 64) // 3**8
-    assert coins._exactly(prefix, Words(0)) == 0
-    assert coins._exactly(prefix, Words(TOP)) == 1
+    assert coins._resolve_exactly(prefix, Words(0)) == 0
+    assert coins._resolve_exactly(prefix, Words(TOP)) == 1
     first, rest = prefix >> 48, prefix & (1 << 48) - 1
     words = Words(first, rest << 16, TOP)
     assert coins.toss(1, words).tolist() == [1]

@@ -6,14 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.local.tickets import TicketOffice, digest_of, is_drawn, read, written
+from sfumato.methods.local.tickets import (
+    TicketOffice,
+    decode_ticket,
+    digest_of,
+    encode_ticket,
+    is_drawn,
+)
 
 OFFICE = TicketOffice(b"k" * 32, "round")
 
 
 @given(nonce=st.binary(min_size=16, max_size=16))
 def test_a_ticket_is_known_again_where_it_was_handed_out(nonce: bytes) -> None:
-    ticket = read(OFFICE.issue(nonce))
+    ticket = decode_ticket(OFFICE.issue(nonce))
     assert ticket is not None
     assert OFFICE.is_ours(ticket)
     assert not TicketOffice(b"k" * 32, "another").is_ours(ticket)
@@ -30,14 +36,14 @@ def test_nobody_invents_one(ticket: bytes) -> None:
     "text", ["", None, 3, True, [], "é", "a b", "a=", "a" * 65, "ab\n", "A" * 43 + "\0", "+/+/"]
 )
 def test_what_is_no_ticket_is_none(text: object) -> None:
-    assert read(text) is None
+    assert decode_ticket(text) is None
 
 
 def test_a_ticket_has_one_spelling() -> None:
     """Base64 leaves bits behind the last byte: set otherwise they would make a second ticket."""
-    text = written(bytes(16))
-    assert read(text) == bytes(16)
-    assert [read(text[:-1] + last) for last in "BCDEFGHIJKLMNOP"] == [None] * 15
+    text = encode_ticket(bytes(16))
+    assert decode_ticket(text) == bytes(16)
+    assert [decode_ticket(text[:-1] + last) for last in "BCDEFGHIJKLMNOP"] == [None] * 15
 
 
 def test_what_is_kept_does_not_give_the_ticket_away() -> None:

@@ -44,7 +44,8 @@ BETA = 0.05
 class NoisyStatistic:
     """A noisy statistic, group by group, with the variance of its noise and a margin of it.
 
-    `margin(beta)` is passed with probability at most beta: one number, or one for each group.
+    The noise exceeds `margin(beta)` with probability at most beta. The margin is one number, or one
+    for each group.
     """
 
     values: NDArray[Any]
@@ -60,8 +61,8 @@ def ratio(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """An average, variance or standard deviation of each group, its sd and its bound.
 
-    The sd follows from the noises by linear propagation where the group is surely large enough for
-    it, and else is the bound itself, which no error passes there.
+    If the group is certainly large enough, linear propagation of the noises gives the sd. Otherwise
+    the sd is the bound itself, because no error exceeds it.
     """
     total = components[1]
     assert isinstance(total, Total)
@@ -89,7 +90,7 @@ def ratio(
 def _average(
     noisy: Sequence[NoisyStatistic], total: Total, beta: float
 ) -> tuple[FloatArray, FloatArray, Ends]:
-    """Means of terms, their linear sd (infinite in groups perhaps too small), and their ends."""
+    """Means of terms, their linear sd (infinite if the group may be too small), and their ends."""
     rows, sums = _boxes(noisy, beta)
     # A noisy count may be zero or negative; a mean needs at least one row.
     count = np.maximum(noisy[0].values.astype(np.float64), 1.0)
@@ -141,7 +142,7 @@ def _variance(
 
 
 def _boxes(noisy: Sequence[NoisyStatistic], beta: float) -> list[Ends]:
-    """The ends between which the statistics are, all of them together but for probability beta."""
+    """Intervals that contain all statistics at once with probability at least 1 - beta."""
     boxes = []
     for statistic in noisy:
         # Union bound: count and sums each fail with an equal part of beta.
@@ -183,7 +184,7 @@ _SUM_BITS = 29  # 2^34 terms of 29 bits fit in 64 bits
 class Estimates:
     """A measure, group by group, in the unit that was asked for, with its error.
 
-    Where the error of the value cannot be told, `ranks` bounds that of its rank, in rows.
+    If the error of the value is unknown, `ranks` bounds the error of its rank, in rows.
     """
 
     values: pa.Array
@@ -195,7 +196,7 @@ class Estimates:
 def estimates(
     measure: Measure, unit: Unit, noisy: Mapping[Statistic, NoisyStatistic], beta: float
 ) -> Estimates:
-    """Make a measure of its statistics; its bound is passed with probability at most beta."""
+    """Compute a measure from its statistics; it exceeds its bound with probability at most beta."""
     components = statistics_of(measure, unit)
     first = noisy[components[0]]
     match measure.function:
@@ -216,7 +217,7 @@ def estimates(
 
 
 def spread_factor(mechanism: Mechanism, beta: float) -> float:
-    """The bound of a weighted sum of such noises, in standard deviations, exceeded by beta."""
+    """Standard deviations that a weighted sum of such noises exceeds with probability <= beta."""
     if isinstance(mechanism, Gaussian):
         # Two Gaussian tails: P(|x| > k sd) <= 2 exp(-k^2 / 2).
         return math.sqrt(2 * math.log(2 / beta))

@@ -55,7 +55,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Direct:
-    """The declared column a value is, and the SQL of the value before it was clamped."""
+    """The declared column of a value, and the SQL of the value before it was clamped."""
 
     column: Column
     raw: exp.Expr
@@ -121,7 +121,7 @@ def integer(
 def real(
     tree: exp.Expr, low: Fraction | None, high: Fraction | None, *, nullable: bool, least: Fraction
 ) -> Typed:
-    """A real between two exact ends, which become the doubles next to them as the engine's do."""
+    """A real between two exact ends, which are rounded to doubles as in the engine."""
     if least < _UNDERFLOW or any(end is not None and abs(end) > _LARGEST for end in (low, high)):
         raise QueryError(
             "literal_invalid",
@@ -151,7 +151,7 @@ def text(tree: exp.Expr, *, nullable: bool, length: int) -> Typed:
 
 
 def shorten_text(tree: exp.Expr, length: int) -> exp.Expr:
-    """The first characters of a text. What has few bytes is not looked into, which is cheaper."""
+    """The first characters of a text. Texts of few bytes are not cut, which is cheaper."""
     bits = exp.Anonymous(this="BIT_LENGTH", expressions=[tree.copy()])
     # A text of at most 8n bits has at most n characters, in any encoding.
     short = exp.LTE(this=bits, expression=exp.convert(8 * length))
@@ -214,12 +214,12 @@ def date_of(days: Fraction | int) -> date:
 
 
 def fits_integer(low: Fraction, high: Fraction) -> bool:
-    """Whether every integer between two ends fits 64 bits; the lowest is left out: it has no -x."""
+    """Whether every integer between two ends, and its negative, fits into 64 bits."""
     return low > -_INTEGER and high < _INTEGER
 
 
 def common_step(values: Sequence[Typed]) -> int:
-    """The step of whatever is one of several integers."""
+    """The step of a value that is one of several integer expressions."""
     lows = [value.low for value in values]
     steps = [value.step for value in values]
     if any(low is None for low in lows):
@@ -231,7 +231,7 @@ def common_step(values: Sequence[Typed]) -> int:
 
 
 def check_tree_size(tree: exp.Expr, node: exp.Expr) -> exp.Expr:
-    """Let a tree pass that names a part of itself twice, unless that has made it too long."""
+    """Return a tree that repeats a part of itself; refuse it if it has become too long."""
     for count, _ in enumerate(tree.walk()):
         if count > _NODES:
             raise QueryError(
@@ -324,7 +324,7 @@ def as_integer(value: Typed) -> Typed:
 
 
 def unify_kinds(values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
-    """Values of one kind: integers beside reals become real, quoted dates beside dates dates."""
+    """Values of one kind: integers beside reals become reals, and quoted dates become dates."""
     kinds = {value.kind for value in values}
     if Kind.DATE in kinds and Kind.TEXT in kinds:
         pairs = zip(values, nodes, strict=True)
