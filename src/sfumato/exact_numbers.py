@@ -2,7 +2,7 @@
 
 A parameter has the value that its writer meant: a float stands for its decimal of 15 digits, so 0.1
 is one tenth and 0.1 + 0.2 is three tenths. Every decimal of up to 15 digits survives a conversion
-to float64, and the rounding errors of sums lie behind the 15th digit. Texts, decimals and fractions
+to float64, and the rounding errors of sums come after the 15th digit. Texts, decimals and fractions
 are exact. A budget is counted in whole units; a cost is rounded up to the next unit.
 
 Decision `budgets`.

@@ -125,7 +125,7 @@ def ranges(column: Quasi, low: Positions, high: Positions) -> Written:
     # Whether a range can end at a leaf.
     between = np.array([ordered(leaf) for leaf in leaves])
     texts = column.taxonomy.labels[0]
-    # A missing value or NaN lies behind all numbers: no range can end there, so the root covers it.
+    # A missing value or NaN comes after all numbers: no range can end there, so the root covers it.
     open_ended = (low < high) & ~between[high]
     low, high = np.where(open_ended, 0, low), np.where(open_ended, len(leaves) - 1, high)
 

@@ -1,6 +1,6 @@
 """Mondrian on a table whose combinations do not fit in memory: cut in the engine until parts do.
 
-A part that does not fit is cut along the same column, behind the same leaf, as it would be if it
+A part that does not fit is cut along the same column, after the same leaf, as it would be if it
 did: where to cut is decided from each column by itself. Boxes that fit are counted and cut here.
 
 Decision `partitions`.
@@ -208,7 +208,7 @@ class _Search:
                 state.cut()
         for depth, cuts in enumerate(state.tree):
             nodes = [self._global(box, numbers) for numbers in (cuts.node, cuts.lower, cuts.upper)]
-            # Nodes of the subproblem are numbered anew behind all known ones; its root is the box.
+            # Nodes of the subproblem are numbered anew after all known ones; its root is the box.
             self._note(
                 box.depth + depth, [nodes[0], cuts.column.astype(np.int64), cuts.cut, *nodes[1:]]
             )

@@ -161,7 +161,7 @@ _NATURAL = {
 class Order:
     """An order of values, and how a guarantee names it.
 
-    `declared_ranks` has the rank of each declared value. Values that are not declared come behind
+    `declared_ranks` has the rank of each declared value. Values that are not declared come after
     those that are, in the order in which they are given; a missing value (NULL) is the last of all.
     """
 

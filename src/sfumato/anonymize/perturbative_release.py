@@ -91,7 +91,7 @@ def perturb(
         points = _points(table.axes[index], grid, step)[table.codes[index][rows]]
         scale = positive(stddev[column.name], "stddev") / step
         moved = _reflect(points + steps(scale**2, len(points)), grid.points - 1)
-        # NULL has the code behind the grid and stays NULL.
+        # NULL has the code after the last grid point and stays NULL.
         codes = np.where(points == grid.points, grid.points, moved).astype(np.int64)
         present, numbers = np.unique(codes, return_inverse=True)
         released_columns.append(ReleasedCodes(column.name, numbers, grid.decode(present)))

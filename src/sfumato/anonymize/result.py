@@ -71,7 +71,7 @@ _STAYS = 100_000
 class DecidedTables(TablesOnDemand):
     """The decided release as tables: the same rows each time while the source is unchanged.
 
-    A table is kept while somebody else holds it, a small one for good.
+    A table is kept while somebody else holds it, a small one permanently.
     """
 
     def __init__(self, decided: Anonymized) -> None:

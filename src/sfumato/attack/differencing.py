@@ -1,7 +1,7 @@
 """Differencing: two harmless questions whose answers differ by one person.
 
 *Attacker*: can describe the victim, and asks how many people there are and how many do not fit the
-description: 'students, but for those named Frank McSherry'.
+description: 'students, except those named Frank McSherry'.
 *Success*, *baseline*, *bound*: see `games`. Exact answers reveal every coin.
 *Reference*: Dwork and McSherry's Frank; Denning 1982, chapter 6.
 """

@@ -28,7 +28,7 @@ NAME = "tracker"
 
 def run(case: Case) -> Finding:
     """Ask four questions about large sets of people."""
-    attacker = "asks about four sets of many people, which cancel out but for the victim"
+    attacker = "asks about four sets of many people, which cancel out except for the victim"
     return played(case, NAME, _script, attacker, "Denning, Denning and Schwartz 1979")
 
 

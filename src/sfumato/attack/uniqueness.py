@@ -244,7 +244,7 @@ def _fit_pitman(sample: ClassSizes) -> tuple[float, float] | None:
         return None
 
     def grown(theta: float, alpha: float) -> float:
-        """Return the sum of 1 / (theta + alpha i) over the classes behind the first."""
+        """Return the sum of 1 / (theta + alpha i) over the classes after the first."""
         return float(_digamma(theta / alpha + classes) - _digamma(theta / alpha + 1)) / alpha
 
     def slope_theta(theta: float, alpha: float) -> float:

@@ -294,7 +294,7 @@ class _Parser(Parser):
             self._typed(tables[name], dict, (*table_path, key, name))
         # "Ann" and "ann" are one name for people and for some databases.
         if pair := clash(tables):
-            message = f"{quoted(list(tables)[pair[1]])} stands here twice but for case."
+            message = f"{quoted(list(tables)[pair[1]])} stands here twice if case is ignored."
             raise self._lines.error("name_invalid", (*table_path, key), message)
         return tables
 

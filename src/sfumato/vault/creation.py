@@ -202,7 +202,7 @@ def _foreign(head: Path) -> OutputError:
     return OutputError(
         "ledger_taken",
         f"'{head}' belongs to another ledger, perhaps of a vault that was removed. Name another "
-        f"file with {option('head')}, or remove it if that vault is gone for good. If an 'init' "
+        f"file with {option('head')}, or remove it if that vault is gone permanently. If an 'init' "
         "was interrupted, repeat it with the same options.",
     )
 

@@ -119,7 +119,7 @@ class SideDatabase:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Turn a driver's error into ours, but for `IntegrityError`: another writer was first."""
+        """Turn a driver's error into ours, except `IntegrityError`: another writer was first."""
         try:
             yield
         except (SfumatoError, IntegrityError):

@@ -54,7 +54,7 @@ class KnownSource:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that are recorded and bound to its population for good."""
+        """The names that are recorded and bound to its population permanently."""
         return frozenset(map(source_name, self.identity.names)) | self.marks
 
     @property

@@ -158,7 +158,7 @@ class TokenRegistry:
         return text
 
     def revoke(self, token: str, *, operator: str) -> str:
-        """Revoke a token, at every server and for good; return its name."""
+        """Revoke a token, at every server and permanently; return its name."""
         name = id_of(arguments.text(token, "token"))
 
         def decide(book: BookState) -> Amendment:

@@ -67,7 +67,7 @@ class TCloseness(Closeness):
     Raises
     ------
     ParameterError
-        Where t is not in its range, or the distance is not known.
+        If t is not in its range, or the distance is not known.
 
     Example
     -------
@@ -248,7 +248,7 @@ class DeltaDisclosure(Closeness):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -313,7 +313,7 @@ class BetaLikeness(Closeness):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------

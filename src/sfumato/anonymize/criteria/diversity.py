@@ -65,7 +65,7 @@ class DistinctDiversity(Diversity):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -116,7 +116,7 @@ class EntropyDiversity(Diversity):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -185,7 +185,7 @@ class FolkDiversity(Diversity):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -244,7 +244,7 @@ class RecursiveDiversity(Diversity):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------

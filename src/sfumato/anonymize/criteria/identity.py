@@ -37,7 +37,7 @@ class KAnonymity(Criterion):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -99,7 +99,7 @@ class KMap(Criterion):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------
@@ -163,7 +163,7 @@ class DeltaPresence(Criterion):
     Raises
     ------
     ParameterError
-        Where a number is not in its range.
+        If a number is not in its range.
 
     Example
     -------

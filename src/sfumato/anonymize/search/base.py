@@ -95,7 +95,7 @@ class SearchProgress:
             signal.signal(signal.SIGINT, before)
 
     def report(self, finished: float, total: float) -> None:
-        """Report how much of the work is behind us."""
+        """Report how much of the work is done."""
         if self.progress is not None:
             self.progress(finished, total)
 

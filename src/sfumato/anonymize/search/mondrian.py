@@ -308,7 +308,7 @@ class Boxes:
 def chosen_cuts(
     candidates: Sequence[Cuts], widths: Sequence[FloatArray]
 ) -> tuple[BoolArray, NDArray[np.int16], IntArray]:
-    """Choose for each box whether to cut it, along which column and behind which leaf.
+    """Choose for each box whether to cut it, along which column and after which leaf.
 
     The widest column wins, then the most balanced cut, then the first.
     """

@@ -44,7 +44,7 @@ MOST_BINS = 20
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """A column in bins; `edges` has the first leaf of each bin, and one behind the last."""
+    """A column in bins; `edges` has the first leaf of each bin, and one after the last."""
 
     column: Column
     taxonomy: Taxonomy

@@ -59,7 +59,7 @@ def ask(visit: Visit) -> Page | Redirect:
         )
     except SfumatoError as error:
         refusal = refusal_of(error, charging=True)
-        # A refusal may be stored under this request id for good, so the form gets a new one.
+        # A refusal may be stored under this request id permanently, so the form gets a new one.
         status = problem_json.status_of(error)
         return _question_form(visit, question, refusal=refusal, status=status)
     # After a redirect, a reload of the page repeats a GET and never the question.

@@ -123,7 +123,7 @@ def make_token(visit: Visit) -> Page | Redirect:
 
 
 def revoke_token(visit: Visit) -> Redirect:
-    """Revoke a token of a principal for good."""
+    """Revoke a token of a principal permanently."""
     principal = _principal(visit)
     # A token of somebody else is unknown here: the page must not change another principal.
     tokens = visit.vault.tokens.list()

@@ -159,7 +159,7 @@ def count(
     Raises
     ------
     TooManyCombinationsError
-        Where there are more combinations than `most`.
+        If there are more combinations than `most`.
     """
     keys, numbers = _keys(columns), [f"sf_shared_{position}" for position in range(len(shared))]
     rows: exp.Query = _rows(table, columns, keys, where)

@@ -284,7 +284,7 @@ def open_source(
     Raises
     ------
     SourceError
-        Where the source cannot be read.
+        If the source cannot be read.
     """
     if isinstance(source, str):
         scheme = source.partition("://")[0]

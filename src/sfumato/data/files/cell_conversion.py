@@ -120,7 +120,7 @@ def conform(
     Raises
     ------
     SourceError
-        Where a cell does not fit and `strict` is true, or a type cannot become the kind at all.
+        If a cell does not fit and `strict` is true, or a type cannot become the kind at all.
     """
     if short_texts:
         # Cut before, because a conversion fails where the texts of a batch exceed 2 GiB; and again

@@ -129,7 +129,7 @@ def inspect(
     Raises
     ------
     TooManyCombinationsError
-        Where there is a population and the combinations of the table exceed the memory limit.
+        If there is a population and the combinations of the table exceed the memory limit.
     """
     quasi = [guess.column.name for guess in guesses if guess.column.role is Role.QUASI]
     if person in quasi or not quasi:

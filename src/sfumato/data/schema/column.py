@@ -105,7 +105,7 @@ class Column:
     Raises
     ------
     SchemaError
-        Where the declarations contradict each other, such as text values of an integer column.
+        If the declarations contradict each other, such as text values of an integer column.
 
     Example
     -------

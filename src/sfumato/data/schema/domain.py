@@ -76,7 +76,7 @@ class Values:
     Raises
     ------
     SchemaError
-        Where the list is empty, repeats a value or has one that engines cannot hold exactly.
+        If the list is empty, repeats a value or has one that engines cannot hold exactly.
 
     Example
     -------
@@ -127,7 +127,7 @@ class Bounds:
     Raises
     ------
     SchemaError
-        Where low is above high, or the step does not divide the interval evenly.
+        If low is above high, or the step does not divide the interval evenly.
 
     Example
     -------

@@ -262,7 +262,7 @@ class Calendar(Hierarchy):
     Raises
     ------
     SchemaError
-        Where there is no step, or steps are not in order.
+        If there is no step, or steps are not in order.
 
     Example
     -------
@@ -382,7 +382,7 @@ class Widths(Hierarchy):
     Raises
     ------
     SchemaError
-        Where a width is too small or does not divide the next.
+        If a width is too small or does not divide the next.
 
     Example
     -------
@@ -535,7 +535,7 @@ class Tree(Hierarchy):
     Raises
     ------
     SchemaError
-        Where the labels are no tree.
+        If the labels are no tree.
 
     Example
     -------

@@ -58,8 +58,8 @@ def check_names(names: list[str]) -> None:
         raise SchemaError(
             "name_taken",
             f"Columns {first + 1} ({quoted(names[first])}) and {second + 1} "
-            f"({quoted(names[second])}) have the same name but for case, outer spaces or Unicode "
-            "form; rename one.",
+            f"({quoted(names[second])}) have the same name except for case, outer spaces or "
+            "Unicode form; rename one.",
         )
 
 

@@ -187,7 +187,7 @@ class Schema(Shown):
     Raises
     ------
     SchemaError
-        Where declarations contradict each other.
+        If declarations contradict each other.
 
     Example
     -------

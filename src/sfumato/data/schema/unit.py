@@ -106,7 +106,7 @@ class Entity:
     Raises
     ------
     ParameterError
-        Where a bound is below 1 or above 2^30.
+        If a bound is below 1 or above 2^30.
 
     Example
     -------
@@ -174,7 +174,7 @@ class Ties:
     Raises
     ------
     ParameterError
-        Where the columns are not two different ones, or the bound is not from 1 to 2^30.
+        If the columns are not two different ones, or the bound is not from 1 to 2^30.
     """
 
     people: tuple[str, str]

@@ -215,7 +215,7 @@ class StarSensitivity:
 class StarCount(SubgraphCount):
     """The noisy number of k-stars, by `LadderCount` for k = 2, else by `SmoothCount`.
 
-    The ladder's exact draw needs I_t <= I_0 + t, which holds for k = 2 alone.
+    The ladder's exact draw needs I_t <= I_0 + t, which holds only for k = 2.
     """
 
     name = "stars"

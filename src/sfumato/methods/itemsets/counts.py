@@ -234,7 +234,7 @@ def _all_sets(items: int, size: int) -> IntArray:
 def _ranks(sets: IntArray, items: int) -> IntArray:
     """Return the rank of each set among all sets of its size, in lexicographic order."""
     size, rank = sets.shape[1], np.full(len(sets), comb(items, sets.shape[1]) - 1)
-    # Position by position, the sets of later items come behind it (combinatorial number system).
+    # Position by position, the sets of later items come after it (combinatorial number system).
     for position in range(size):
         later_items = items - 1 - sets[:, position]
         sets_behind = np.array(

@@ -240,7 +240,7 @@ class Collection:
         return SurveyEstimate.of(self.round, estimates, stored.rejected, stored.closed)
 
     def close_round(self) -> SurveyEstimate:
-        """Close the round for good and estimate.
+        """Close the round permanently and estimate.
 
         Returns
         -------

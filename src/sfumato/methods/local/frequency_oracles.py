@@ -196,7 +196,7 @@ class OUE(UnaryEncoding):
 
 
 def toss_bits(coin: Coins, count: int, width: int, entropy: Entropy) -> NDArray[np.uint8]:
-    """Toss `width` bits in each of `count` rows of packed bytes; bits behind them are clear."""
+    """Toss `width` bits in each of `count` rows of packed bytes; later bits are clear."""
     size = -(-width // 8)
     rows = coin.toss(count * size, entropy).reshape(count, size)
     if width % 8:

@@ -90,7 +90,7 @@ class AffineHashes:
 
     @property
     def _length(self) -> int:
-        """Entries in the list of one residue: its members, and one behind them."""
+        """Entries in the list of one residue: its members, and one after them."""
         return -(-self.prime // self.buckets) + 1
 
     @property
@@ -142,7 +142,7 @@ class PublicHashes:
             for number in range(count)
         )
         hash_words = np.frombuffer(digests, dtype="<u8").reshape(count, 4)
-        # Of 64 bits every residue is equally likely but for a part in 2^33.
+        # Of 64 bits every residue is equally likely up to a part in 2^33.
         self._factors = (hash_words[:, :3] % np.uint64(_PUBLIC_PRIME)).astype(np.int64)
 
     def of(self, hash_numbers: IntArray, codes: IntArray) -> IntArray:

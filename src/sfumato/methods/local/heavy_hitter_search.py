@@ -65,7 +65,7 @@ class HeavyHitters(LocalMechanism):
     *Error*: a share is estimated from the n / groups people who reported full values: n Var is
     groups times q (1 - q) / (p - q)^2, and more for large shares. Of values as frequent as three
     standard deviations 99 in 100 are found, of those as frequent as two six in ten.
-    *Edges*: texts are their UTF-8 bytes, and texts that differ only behind `bits` are one value; no
+    *Edges*: texts are their UTF-8 bytes, and texts that differ only after `bits` are one value; no
     character is cut in two. Numbers of more than 64 bits come out as texts of their digits. An
     estimate reads every report for each prefix, so reports are stored instead of a sketch.
     *Reference*: Wang, Li & Jha 2021, the prefix extending method.

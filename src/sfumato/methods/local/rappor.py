@@ -1,4 +1,4 @@
-"""RAPPOR: a Bloom filter of the value, randomized once for good and again for every report.
+"""RAPPOR: a Bloom filter of the value, randomized once to keep, and again for every report.
 
 Decision `local-privacy`.
 """
@@ -43,7 +43,7 @@ _MOST_CELLS = 1 << 26
 
 
 class Rappor(Oracle):
-    """Set `hashes` bits of a Bloom filter, flip bits once for good, and again for every report.
+    """Set `hashes` bits of a Bloom filter, flip bits once to keep, and again for every report.
 
     A permanent bit is 1 with probability 1 - f/2 where the filter's bit is 1, else with f/2. A
     report's bit is 1 with probability q where the permanent bit is 1, else with p. A person belongs
@@ -52,7 +52,7 @@ class Rappor(Oracle):
 
     *Guarantee*: epsilon-LDP, epsilon = 2h log((1 - f/2) / (f/2)), for any number of reports about
     one value that stays, as long as the client keeps its permanent bits for its value, and its
-    cohort for good. With permanent bits kept for each of several values it is epsilon for each
+    cohort permanently. With permanent bits kept for each of several values it is epsilon for each
     distinct value, between histories in which the same reports share a value, returns included.
     Between other histories each report that differs adds up to `instant_epsilon`, which is large:
     whether and when a value changes or returns is not hidden.

@@ -185,7 +185,7 @@ class ReportStore:
             self._base.execute("INSERT INTO published SELECT * FROM reports")
 
     def close_round(self, when: str) -> None:
-        """Refuse reports from now on, for good, and delete the used tickets."""
+        """Refuse reports from now on, permanently, and delete the used tickets."""
         with self._lock, self._closed_on_failure():
             with self._writing():
                 self._check_open()

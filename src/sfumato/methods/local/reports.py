@@ -3,7 +3,7 @@
 A report has some small codes (a value, a seed, a row of a sketch) and, for some mechanisms, bits.
 It names nobody. It travels in three forms:
 
-- in a `.reports` file it is a row of fixed width, little-endian, behind one line that names the
+- in a `.reports` file it is a row of fixed width, little-endian, after one line that names the
   mechanism; files can be read in pieces and appended to;
 - in a table (CSV, Parquet, a database) codes are integer columns of their names, and bits are
   columns `bits_0`, `bits_1`, ... of 32 bits each, so that any engine can count them;

@@ -123,7 +123,7 @@ class Cut:
 
 
 def _cell(column: Column) -> exp.Expr:
-    """A value as it is, but for a zero with a sign: engines take either for the other."""
+    """A value, with -0.0 as 0.0: engines treat the two as equal."""
     value = exp.column(column.name, quoted=True)
     if column.kind is not Kind.REAL:
         return value

@@ -86,7 +86,7 @@ def _smooth(request: Request, ranks: object, rows: object) -> SmoothQuantile:
     if _ranks("0.5" if ranks is None else ranks) != (Fraction(1, 2),):
         raise ParameterError(
             "option_not_applicable",
-            "Smooth sensitivity is known of the median alone. Ask for ranks=[0.5], or take "
+            "Smooth sensitivity is known only for the median. Ask for ranks=[0.5], or take "
             "mechanism='exponential'.",
         )
     if rows is None:

@@ -236,7 +236,7 @@ class SingleCell:
 
     @property
     def neighbours(self) -> IntArray:
-        """It leads to itself alone."""
+        """It leads only to itself."""
         return np.zeros((1, 1), dtype=np.int64)
 
     def within(self, cells: IntArray, drawn: FloatArray) -> FloatArray:  # noqa: ARG002  there is but one

@@ -420,7 +420,7 @@ def _checked_counts(record: object) -> Iterable[int]:
 def _add(
     spent: tuple[int, ...] | None, charge: tuple[int, ...] | None, limit: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    # A filter that a charge would break stays broken for good: its stopping rule has fired.
+    # A filter that a charge would break stays broken permanently: its stopping rule has fired.
     if spent is None or charge is None:
         return None
     after = tuple(before + count for before, count in zip(spent, charge, strict=True))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.ledger.chain import Account, Draft, Entry, Reader
 
 _LONGEST_VALUE = 64 * 1024
-"""The most characters of a value in JSON: the chain is kept for good and read as a whole."""
+"""The most characters of a value in JSON: the chain is kept permanently and read as a whole."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 

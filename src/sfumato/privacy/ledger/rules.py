@@ -83,7 +83,7 @@ def _open(draft: Draft, name: str, budget: Budget, parent: str | None) -> Accoun
 
 
 def attach(draft: Draft, dataset: str, account: str) -> None:
-    """Attach a data set to an account for good; data sets about the same people share one."""
+    """Attach a data set to an account permanently; data sets about the same people share one."""
     check_name(dataset, "data set")
     known(draft, account)
     current = draft.dataset(dataset)
@@ -97,7 +97,7 @@ def attach(draft: Draft, dataset: str, account: str) -> None:
         )
     if draft.recorded(dataset=dataset):
         raise damaged(f"data set {dataset!r} was attached, yet its row is gone")
-    # Attached for good: moving a data set to another account would give it a fresh budget.
+    # Attached permanently: moving a data set to another account would give it a fresh budget.
     draft.append("dataset", dataset=dataset, root=account)
     draft.datasets[dataset] = account
 

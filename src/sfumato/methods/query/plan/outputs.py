@@ -223,7 +223,7 @@ _ROWS_LIMIT = 10**12
 
 
 def output_names(select: exp.Select) -> dict[str, exp.Expr]:
-    """The outputs by the names they are released under, no two alike but for case."""
+    """The outputs by the names they are released under, no two equal without regard to case."""
     names: dict[str, exp.Expr] = {}
     for node in select.expressions:
         inner = node.unalias()
