@@ -89,7 +89,12 @@ def check_options(
             f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Leave it out, or "
             f"take {', '.join(alternatives) or 'another algorithm'}.",
         )
-    _require_known(options.get("suppressed"))
+    if options.get("suppressed") not in (None, "drop", "star"):
+        raise ParameterError(
+            "choice_unknown",
+            f"Suppressed rows are 'drop' or 'star', not {options['suppressed']!r}.",
+            parameter="suppressed",
+        )
     compares = any(criterion.compares_population for criterion in criteria)
     if options.get("population") is not None and not compares:
         raise ParameterError(
@@ -150,9 +155,9 @@ def anonymize(
     origin: dict[str, Any] = {"by": by, "mark": mark_before(table)}
     if algorithm in PERTURBATIVE:
         perturbative_options = PerturbativeOptions(tuple(sensitive), limit, progress)
-        return replace(
-            _decide_perturbative(algorithm, table, criteria, perturbative_options), **origin
-        )
+        with _advise_on_memory(algorithm, table, criteria):
+            decided = PERTURBATIVE[algorithm].decide(table, criteria, perturbative_options)
+        return replace(decided, **origin)
     chosen_search = SEARCHES[algorithm]
     problem, counted = _pose(table, criteria, algorithm, suppress, population)
     watch = SearchProgress(progress, limit)
@@ -221,13 +226,6 @@ def _search(
     )
 
 
-def _decide_perturbative(
-    algorithm: str, table: Table, criteria: Sequence[Criterion], options: PerturbativeOptions
-) -> Anonymized:
-    with _advise_on_memory(algorithm, table, criteria):
-        return PERTURBATIVE[algorithm].decide(table, criteria, options)
-
-
 @contextmanager
 def _advise_on_memory(
     algorithm: str, table: Table, criteria: Sequence[Criterion]
@@ -259,15 +257,6 @@ def _add_advice(
     set_names = [name for name, value in options.items() if value is not None]
     tried = advise(problem, outcome, weights, watch, set_names)
     return replace(decided, advice=tuple(tried))
-
-
-def _require_known(suppressed: object) -> None:
-    if suppressed not in (None, "drop", "star"):
-        raise ParameterError(
-            "choice_unknown",
-            f"Suppressed rows are 'drop' or 'star', not {suppressed!r}.",
-            parameter="suppressed",
-        )
 
 
 def seconds_of(limit: Number | None) -> float | None:

@@ -160,7 +160,6 @@ class ReleaseWriter:
 
     def move_into_place(self) -> None:
         """Move all files into place in the order of writing; a new folder comes last."""
-        # A new folder appears by one rename, with all in it: it must be the last step.
         self._staged.sort(key=lambda staged: staged.path.is_dir())
         for staged in self._staged:
             staged.sync()
@@ -298,8 +297,6 @@ def _locked(folder: Path) -> Iterator[None]:
     """Lock a folder while files appear in it; without locks, checksums reveal a mixture."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Without locks two writers may mix their files; the checksums of the side-car show that
-        # to every reader.
         is_free = True
         with suppress(OSError):  # a file system without locks
             is_free = acquire_lock(handle, seconds=PATIENCE_SECONDS)

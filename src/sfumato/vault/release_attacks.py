@@ -179,14 +179,17 @@ def cost_of_all(private: Private, requests: Mapping[str, Plan]) -> str:
 
 
 def compare_twins(
-    private: Private, paths: Mapping[str, Path], progress: Progress | None = None
+    private: Private, releases: Mapping[str, Any], progress: Progress | None = None
 ) -> Comparison:
-    """Compare synthetic tables with the rows that they were made from, for the owner."""
+    """Compare releases, as objects or paths, with the rows that they were made from.
+
+    The original rows are read without noise: the comparison is for the owner and in no release.
+    """
     with private.owners_rows() as rows:
         held = rows.engine.columns(rows.table)
         columns = tuple(column for column in rows.schema.columns if column.name in held)
         people = HeldTable(rows.engine, rows.table, columns)
-        return compare_held(dict(paths), ComparedOriginal(rows.schema, people), progress)
+        return compare_held(dict(releases), ComparedOriginal(rows.schema, people), progress)
 
 
 PAGE, FRAGMENT = "comparison.html", "comparison.part"
@@ -200,14 +203,8 @@ def compare_candidates(vault: Vault, job: Job, beginning: Callable[[], None]) ->
     candidates = named_candidates(vault, job)
     beginning()
     private = vault.private(job.dataset, principal=job.principal, purpose=job.purpose)
-    # Original rows without noise: the comparison is for the owner and goes into no release.
-    with private.owners_rows() as rows:
-        held = rows.engine.columns(rows.table)
-        columns = tuple(column for column in rows.schema.columns if column.name in held)
-        original = ComparedOriginal(rows.schema, HeldTable(rows.engine, rows.table, columns))
-        compared = compare_held(
-            {name: candidate.release for name, candidate in candidates.items()}, original
-        )
+    releases = {name: candidate.release for name, candidate in candidates.items()}
+    compared = compare_twins(private, releases)
     folder = folder_of(vault.config.folder, job.id)
     for candidate in (folder.parent, folder):
         candidate.mkdir(mode=0o700, exist_ok=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sfumato.anonymize.lattice_grouping import Levels
     from sfumato.anonymize.problem import Problem
     from sfumato.anonymize.search.base import SearchProgress
-    from sfumato.arrays import BoolArray, IntArray
+    from sfumato.arrays import BoolArray
 
 NAME = "optimal"
 # With fewer open nodes only the number of finer nodes decides which is checked next.
@@ -134,7 +134,9 @@ class _SearchState:
         elif isinstance(self.cost, Separable):
             # A check excludes all finer nodes if it fails, or all dearer ones if it passes. Its
             # worth is the smaller number, weighted by how often each happens.
-            worth = np.minimum(4 * finer, self._dearer())
+            bounds = np.sort(self.lower[self.open])
+            dearer = len(bounds) - np.searchsorted(bounds, self.lower, side="right")
+            worth = np.minimum(4 * finer, dearer)
         else:
             worth = np.minimum(2 * finer, count_above(self.open))
         count = max(_LEAST, self.remaining // _SHARE)
@@ -144,18 +146,14 @@ class _SearchState:
         self._ranking = [tuple(chosen) for chosen in coordinates.tolist()]
         return self._ranking.pop()
 
-    def _dearer(self) -> IntArray:
-        """Count for every node the open ones with a larger bound."""
-        bounds = np.sort(self.lower[self.open])
-        return len(bounds) - np.searchsorted(bounds, self.lower, side="right")
-
     def check(self, levels: Levels) -> None:
         """Examine a node, and close the nodes that it excludes."""
         node = self.examiner.examine(levels)
         self.open[levels] = False
-        upward = self.cost.upward(node)
+        upward, coarser = self.cost.upward(node), above(levels)
         if upward:
-            self._lift(above(levels), upward)
+            np.maximum(self.upward[coarser], upward, out=self.upward[coarser])
+            self._raise(coarser)
         # All finer nodes suppress too many rows as well.
         if node.fails_when_finer:
             self.open[below(levels)] = self.unseen[below(levels)] = False
@@ -166,11 +164,6 @@ class _SearchState:
         if self.key is not None:
             self._close(self.key)
         self.remaining = int(np.count_nonzero(self.open))
-
-    def _lift(self, coarser: tuple[slice, ...], upward: float) -> None:
-        """Raise the bounds of coarser nodes by the classes that were seen."""
-        np.maximum(self.upward[coarser], upward, out=self.upward[coarser])
-        self._raise(coarser)
 
     def _tighten(self, node: Node) -> None:
         """Raise the bounds of finer nodes by the rows that fail and the classes that can remain."""

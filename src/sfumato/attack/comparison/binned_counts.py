@@ -67,7 +67,9 @@ class ColumnBins:
         """Return the shares of bins of each label, one row for each label."""
         shares = np.zeros((len(labels), self.size))
         leaves = self.taxonomy.positions(labels)
-        leaves[[number for number, label in enumerate(labels) if _may_be_above(label)]] = -1
+        # Texts that may be labels may cover other values than their own text.
+        may_cover = [isinstance(label, str) and not stands_for_itself(label) for label in labels]
+        leaves[may_cover] = -1
         values = np.flatnonzero(leaves >= 0)
         shares[values, np.searchsorted(self.edges, leaves[values], side="right") - 1] = 1.0
         for indexes, covers in self._read(labels, np.flatnonzero(leaves < 0).tolist()):
@@ -145,11 +147,6 @@ def _lengths(taxonomy: Taxonomy, own: BoolArray) -> FloatArray:
     missing = [number for number, leaf in enumerate(taxonomy.leaves) if leaf is None]
     lengths[missing] = 0.0
     return lengths
-
-
-def _may_be_above(label: Leaf) -> bool:
-    """Return whether a text may be a label that covers other values than its own text."""
-    return isinstance(label, str) and not stands_for_itself(label)
 
 
 def _closed(column: Column) -> bool:

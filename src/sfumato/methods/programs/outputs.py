@@ -49,7 +49,7 @@ class ProgramOutput:
 
 def read_outputs(declared: object) -> tuple[ProgramOutput, ...]:
     """Read declared outputs: pairs (low, high), mappings with name and share, or JSON of these."""
-    listed = _parsed(declared) if isinstance(declared, str) else declared
+    listed = _parse(declared) if isinstance(declared, str) else declared
     if isinstance(listed, Mapping) or (_is_pair(listed) and not _is_pairs(listed)):
         listed = [listed]
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
@@ -79,7 +79,7 @@ def _is_pairs(declared: Any) -> bool:
     return all(_is_pair(item) or isinstance(item, Mapping) for item in declared)
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         # Decimals stay texts until they become fractions, so that 0.1 is exactly a tenth.
         return json.loads(text, parse_float=str)

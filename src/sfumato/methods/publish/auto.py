@@ -70,8 +70,13 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
         )
     cuts = _cuts(request, shape)
     plans_by_name |= _for_workload(request, search, cuts)
-    name = min(plans_by_name, key=lambda name: _comparable_error(plans_by_name[name]))
     errors = {name: plan.workload_mse for name, plan in plans_by_name.items()}
+    name = min(
+        errors,
+        key=lambda name: (
+            errors[name] / (_BLOCKS_GAIN if plans_by_name[name].strategy.coarse else 1)
+        ),
+    )
     # Bare answers cannot be post-processed and answer no other range, so they win only if better.
     direct = noise_on_queries(request, cuts) if cuts and not request.postprocess else None
     if direct is not None:
@@ -83,10 +88,6 @@ def prepare(request: Request, *, total: object = None) -> StrategyMethod | Workl
     if direct is not None and name == _DIRECT_NAME:
         return replace(direct, chosen=chosen)
     return StrategyMethod(request, plans_by_name[name].strategy, chosen, public)
-
-
-def _comparable_error(plan: StrategyMethod) -> float:
-    return plan.workload_mse / (_BLOCKS_GAIN if plan.strategy.coarse else 1)
 
 
 def _for_workload(

@@ -47,11 +47,6 @@ _REMEMBERED = 8
 _GOLDEN = 0.6180339887498949
 
 
-def manageable(cells: int, queries: int) -> bool:
-    """Return whether a strategy for so many cells and queries can be found in a few seconds."""
-    return cells <= _FEW_CELLS or (queries <= cells and queries**2 * cells <= _MOST_DESCENT_WORK)
-
-
 def best_strategy(queries: Matrix, weights: Matrix, *, pure: bool) -> Matrix:
     """Return the rows to measure over cells, with columns of norm at most 1, for weighted queries.
 
@@ -264,7 +259,10 @@ def regions(request: Request, cuts: Sequence[IntArray], boxes: IntArray) -> list
         side = (queries[:, axis, 0] <= cut[:-1, None]) & (cut[1:, None] <= queries[:, axis, 1] + 1)
         held &= side.reshape(*(size if at == axis else 1 for at, size in enumerate(shape)), -1)
     patterns, labels = np.unique(held.reshape(-1, len(queries)), axis=0, return_inverse=True)
-    if len(patterns) > MAX_REGIONS or not manageable(len(patterns), len(queries)):
+    # More regions and queries than a descent can handle in a few seconds.
+    work = len(queries) ** 2 * len(patterns)
+    too_long = len(queries) > len(patterns) or work > _MOST_DESCENT_WORK
+    if len(patterns) > MAX_REGIONS or (len(patterns) > _FEW_CELLS and too_long):
         return []
     rows = patterns.T.astype(np.float64)
     points = [int(cut[-1]) for cut in cuts]
