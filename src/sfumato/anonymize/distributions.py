@@ -43,7 +43,7 @@ def distributions(decided: Anonymized) -> list[ColumnComparison]:
     values cannot be read.
     """
     pairs = {column.name: pair for column in decided.labelled if (pair := _spread(decided, column))}
-    pairs |= {pair.column: pair for pair in _counted(decided)}
+    pairs |= {pair.column: pair for pair in _compare_unchanged(decided)}
     names = [column.name for column in decided.table.schema.columns]
     return [pairs[name] for name in names if name in pairs]
 
@@ -63,7 +63,7 @@ def _spread(decided: Anonymized, column: Column) -> ColumnComparison | None:
     leaves = len(taxonomy.leaves)
     before = np.bincount(leaf_numbers[known], counted.counts[known], leaves).astype(np.float64)
     after = _evenly(covers, np.array([*labels.values()], dtype=np.float64), leaves)
-    return _placed(column, taxonomy, (before, after))
+    return _arrange_leaves(column, taxonomy, (before, after))
 
 
 def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
@@ -78,7 +78,7 @@ def _evenly(covers: Covers, rows: FloatArray, leaves: int) -> FloatArray:
     return np.cumsum(steps[:-1]).clip(min=0.0)
 
 
-def _placed(
+def _arrange_leaves(
     column: Column, taxonomy: Taxonomy, sides: tuple[FloatArray, FloatArray]
 ) -> ColumnComparison | None:
     """Arrange leaves for a picture: values by name, numbers and days along a scale."""
@@ -96,7 +96,7 @@ def _placed(
     bins, starts = _along(line)
     bin_count = len(starts) - 1
     shown = [leaf for leaf in taxonomy.leaves if ordered(leaf)]
-    labels = [_named([spell(shown[index]) for index in (first, last)])  # type: ignore[arg-type]
+    labels = [_range_label([spell(shown[index]) for index in (first, last)])  # type: ignore[arg-type]
               for first, last in _ends(bins, bin_count)]  # fmt: skip
     added = [
         np.append(np.bincount(bins, side[inside], minlength=bin_count), side[~inside].sum())
@@ -128,7 +128,7 @@ def _ends(bins: IntArray, bin_count: int) -> list[tuple[int, int]]:
     return list(zip(np.minimum(first, top).tolist(), np.maximum(last, 0).tolist(), strict=True))
 
 
-def _named(ends: Sequence[str]) -> str:
+def _range_label(ends: Sequence[str]) -> str:
     low, high = ends
     return low if low == high else f"{low} to {high}"
 
@@ -140,7 +140,7 @@ def _shares(sides: Sequence[FloatArray]) -> list[Distribution]:
     ]
 
 
-def _counted(decided: Anonymized) -> list[ColumnComparison]:
+def _compare_unchanged(decided: Anonymized) -> list[ColumnComparison]:
     """Compare the columns that are not generalized, if their values or rows changed."""
     labelled = {column.name for column in decided.labelled}
     all_released = not decided.figures["suppressed"]
@@ -166,7 +166,7 @@ def _counted(decided: Anonymized) -> list[ColumnComparison]:
                 ColumnComparison(
                     coding.name,
                     [coding.label(code) for code in range(coding.size)],
-                    _shares([_coded(side, position) for side in (before, after)]),
+                    _shares([_count_codes(side, position) for side in (before, after)]),
                     coding.starts,
                     coding.dates,
                     coding.told,
@@ -175,7 +175,7 @@ def _counted(decided: Anonymized) -> list[ColumnComparison]:
             ]
 
 
-def _coded(table: CodedTable, position: int) -> FloatArray:
+def _count_codes(table: CodedTable, position: int) -> FloatArray:
     counted = table.counted([position])
     size = table.codings[position].size
     return np.bincount(counted.codes[0], counted.counts, minlength=size).astype(np.float64)

@@ -274,7 +274,7 @@ def spelled_label(column: Column, label: str) -> str:
     if column.spelling is None or label == ROOT:
         return label
     # A spelled label that would be read as another label stays plain.
-    for text in (_respelled(column, label), label):
+    for text in (_respell(column, label), label):
         if bare_label(column, plain_label(column, text)) == bare_label(column, label):
             return text
     raise SchemaError(
@@ -300,10 +300,10 @@ def plain_label(column: Column, label: str) -> str:
             parsed = Decimal(repr(float(parsed)))  # as a cell of a real column is held
         return None if parsed is None else spell(parsed)
 
-    return _changed(label, value, end, ", ") or label
+    return _change_values(label, value, end, ", ") or label
 
 
-def _respelled(column: Column, label: str) -> str:
+def _respell(column: Column, label: str) -> str:
     spelling = column.spelling
     assert spelling is not None
 
@@ -313,7 +313,7 @@ def _respelled(column: Column, label: str) -> str:
 
     # A comma inside numbers would make ", " between the ends of a range ambiguous.
     signs = (spelling.point, spelling.thousands) if isinstance(spelling, NumberSpelling) else ()
-    return _changed(label, value, value, "; " if "," in signs else ", ") or label
+    return _change_values(label, value, value, "; " if "," in signs else ", ") or label
 
 
 def bare_label(column: Column, label: str) -> str:
@@ -327,10 +327,10 @@ def bare_label(column: Column, label: str) -> str:
         decimals = decimals.rstrip("0")
         return f"{digits}.{decimals}" if decimals else digits
 
-    return _changed(label, bare, bare, ", ") or label
+    return _change_values(label, bare, bare, ", ") or label
 
 
-def _changed(
+def _change_values(
     label: str,
     value: Callable[[str], str | None],
     end: Callable[[str], str | None],

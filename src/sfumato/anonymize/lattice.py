@@ -110,9 +110,9 @@ class Node:
     def occupied(self) -> BoolArray | None:
         """The groups of the first view that have rows; None if all do."""
         table = self.tables[0]
-        return None if table.population is None else self._added(table.counts) > 0
+        return None if table.population is None else self._sum_by_group(table.counts) > 0
 
-    def _added(self, numbers: Counts) -> Counts:
+    def _sum_by_group(self, numbers: Counts) -> Counts:
         """Add up a number for each group of the first view, where people have their own."""
         starts = self.tables[0].starts
         return numbers if starts is None else np.add.reduceat(numbers, starts)
@@ -127,12 +127,12 @@ class Node:
         }
         first = self.tables[0]
         # A person with several rows in a class counts once among its people.
-        sizes, crowds = self._added(first.counts), None
+        sizes, crowds = self._sum_by_group(first.counts), None
         if self.problem.people is not None:
-            crowds = self._added((first.counts > 0).astype(np.int64))
+            crowds = self._sum_by_group((first.counts > 0).astype(np.int64))
         if self.occupied is None or first.population is None:
             return Classes(sizes, cells, crowds=crowds)
-        people = self._added(first.population)[self.occupied]
+        people = self._sum_by_group(first.population)[self.occupied]
         unmatched = int(first.population.sum() - people.sum())
         crowds = None if crowds is None else crowds[self.occupied]
         return Classes(sizes[self.occupied], cells, people, unmatched, crowds)
@@ -370,7 +370,7 @@ def finest_fitting(
         if not rising:
             break
         position = max(rising, key=lambda position: labels[position][levels[position]])
-        path.append(_shifted(levels, position, 1))
+        path.append(_shift_level(levels, position, 1))
     # Coarser levels never have more combinations, so `fits` is monotone along the path.
     low, high = 0, len(path) - 1
     if not fits(path[high]):
@@ -380,12 +380,12 @@ def finest_fitting(
         low, high = (low, middle) if fits(path[middle]) else (middle + 1, high)
     finest = path[high]
     for position in range(len(finest)):
-        while finest[position] > least[position] and fits(_shifted(finest, position, -1)):
-            finest = _shifted(finest, position, -1)
+        while finest[position] > least[position] and fits(_shift_level(finest, position, -1)):
+            finest = _shift_level(finest, position, -1)
     return finest
 
 
-def _shifted(levels: Levels, position: int, step: int) -> Levels:
+def _shift_level(levels: Levels, position: int, step: int) -> Levels:
     return (*levels[:position], levels[position] + step, *levels[position + 1 :])
 
 

@@ -210,7 +210,7 @@ class View:
         room = 1 << (_KEY_BITS - max(len(key), 2).bit_length())
         radix = 1
         digits: list[tuple[NDArray[np.integer], int]] = [
-            self._joined(block, levels) for block in self._blocks
+            self._join_codes(block, levels) for block in self._blocks
         ]
         if self.values is not None and self.original is not None:
             digits.append((self.values, len(self.original.totals)))
@@ -240,7 +240,7 @@ class View:
                 labels = sizes[0]
         return tuple(map(slice, starts, [*starts[1:], len(self.sizes)]))
 
-    def _joined(self, block: slice, levels: Levels) -> tuple[NDArray[np.integer], int]:
+    def _join_codes(self, block: slice, levels: Levels) -> tuple[NDArray[np.integer], int]:
         """Return the labels of neighbouring columns as one code, and the number of such codes.
 
         They are computed at first use, because a search asks for the same few again and again.

@@ -431,26 +431,26 @@ def measure(
     identifies them. A `workload` of SQL queries measures the error of answers.
     """
     known = _known(schema)
-    measures = _measured(released, known, original, population)
+    measures = _measure_opened(released, known, original, population)
     if workload is None:
         return measures
-    return replace(measures, workload=_worked(released, original, known, workload))
+    return replace(measures, workload=_measure_workload(released, original, known, workload))
 
 
-def _measured(
+def _measure_opened(
     released: Source, known: Schema, original: Source | None, population: Source | None
 ) -> TableMeasures:
     names = [column.name for column in known.columns if column.role in _LOOKED_AT]
     quasi = [column.name for column in quasi_of(known.columns)]
     sidecar = described(released)
     if is_anatomy(released):
-        before = None if original is None else _counted(original, known, names)
-        people = None if population is None else _counted(population, known, quasi)
-        rows = _counted(part_of(released, "quasi"), known, quasi, released=True)
+        before = None if original is None else _count_combinations(original, known, names)
+        people = None if population is None else _count_combinations(population, known, quasi)
+        rows = _count_combinations(part_of(released, "quasi"), known, quasi, released=True)
         measures = measure_counts(
             rows, known.by_role(Role.QUASI), original=before, population=people
         )
-        return replace(measures, sensitive=_grouped(released, known, names, before))
+        return replace(measures, sensitive=_measure_groups(released, known, names, before))
     person = person_of(known)
     counts_people = person is not None and _names_person(
         person, known, table_of(released), original
@@ -458,10 +458,10 @@ def _measured(
     if counts_people and person is not None:
         names = list(dict.fromkeys([*names, person]))
     measures = measure_counts(
-        _counted(table_of(released), known, names, released=True),
+        _count_combinations(table_of(released), known, names, released=True),
         known.columns,
-        original=None if original is None else _counted(original, known, names),
-        population=None if population is None else _counted(population, known, quasi),
+        original=None if original is None else _count_combinations(original, known, names),
+        population=None if population is None else _count_combinations(population, known, quasi),
         starred=None if sidecar is None else sidecar.starred,
         person=person if counts_people else None,
     )
@@ -480,19 +480,23 @@ def _names_person(person: str, schema: Schema, *sources: Source | None) -> bool:
     return True
 
 
-def _grouped(
+def _measure_groups(
     folder: str | Path, schema: Schema, names: Sequence[str], original: Frequencies | None
 ) -> Mapping[str, Mapping[str, Any]]:
     """Measure the diversity of the groups of an anatomy, which are its classes."""
     groups = Column(GROUP, Kind.INTEGER, Role.QUASI)
-    values = _counted(
-        part_of(folder, "sensitive"), _valued(schema), [GROUP, *names], released=True, weight=COUNT
+    values = _count_combinations(
+        part_of(folder, "sensitive"),
+        _values_schema(schema),
+        [GROUP, *names],
+        released=True,
+        weight=COUNT,
     )
     columns = [groups, *schema.by_role(Role.SENSITIVE)]
     return measure_counts(values, columns, reference=original, starred=False).sensitive
 
 
-def _valued(schema: Schema) -> Schema:
+def _values_schema(schema: Schema) -> Schema:
     """Return the schema of the table of values of an anatomy."""
     added = (Column(GROUP, Kind.INTEGER), Column(COUNT, Kind.INTEGER))
     not_quasi = (column for column in schema.columns if column.role is not Role.QUASI)
@@ -515,26 +519,30 @@ def _answering(
     released: Source, known: Schema, questions: Sequence[str], labels: Trust = "public"
 ) -> Callable[[str], AnswerBounds]:
     """Return a function that answers these queries on a release, counted once for all."""
-    names = _named(known, questions)
+    names = _queried_columns(known, questions)
     for sql in questions:
-        require_worlds(released, _named(known, [sql], looked_at=()))
+        require_worlds(released, _queried_columns(known, [sql], looked_at=()))
     if not is_anatomy(released):
         sidecar, rows = (
             described(released),
-            _counted(table_of(released), known, names, released=True),
+            _count_combinations(table_of(released), known, names, released=True),
         )
         starred = sidecar is None or sidecar.starred
         return lambda sql: answer(sql, rows, known, labels=labels, starred=starred)
     columns = (*known.columns, Column(GROUP, Kind.INTEGER))
     grouped = Schema(known.table, columns, layout=known.layout)
-    rows = _counted(part_of(released, "quasi"), grouped, [*names, GROUP], released=True)
-    values = _counted(
-        part_of(released, "sensitive"), _valued(known), [GROUP, *names], released=True, weight=COUNT
+    rows = _count_combinations(part_of(released, "quasi"), grouped, [*names, GROUP], released=True)
+    values = _count_combinations(
+        part_of(released, "sensitive"),
+        _values_schema(known),
+        [GROUP, *names],
+        released=True,
+        weight=COUNT,
     )
     return lambda sql: answer_buckets(sql, rows, values, known, group=GROUP)
 
 
-def _named(
+def _queried_columns(
     schema: Schema, questions: Sequence[str], *, looked_at: Sequence[Role] = _LOOKED_AT
 ) -> list[str]:
     """Return the columns that the queries name, and those with these roles."""
@@ -543,7 +551,7 @@ def _named(
     return [c.name for c in schema.columns if c.role in looked_at or c.name in used]
 
 
-def _worked(
+def _measure_workload(
     released: Source, original: Source | None, known: Schema, questions: Sequence[str]
 ) -> Workload:
     """Measure the error of answers on a release against those on the original."""
@@ -553,7 +561,9 @@ def _worked(
             "A workload compares answers on the release with those on its original. Name the table "
             f"that it was made from ({option('original')}).",
         )
-    rows = _counted(original, known, _named(known, questions, looked_at=()) or _any(known))
+    rows = _count_combinations(
+        original, known, _queried_columns(known, questions, looked_at=()) or _any(known)
+    )
     answered = _answering(released, known, questions)
     return compare_answers(questions, lambda sql: answer(sql, rows, known, starred=False), answered)
 
@@ -569,7 +579,7 @@ def read_questions(path: Path) -> list[str]:
     return [line for line in map(str.strip, lines) if line and not line.startswith("--")]
 
 
-def _counted(
+def _count_combinations(
     source: Source,
     schema: Schema,
     names: Sequence[str],

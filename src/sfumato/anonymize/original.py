@@ -188,13 +188,13 @@ class Order:
 def order_of(column: Column) -> Order:
     """Name the order of a column: of declared values, of the tree's leaves, or of its kind."""
     if isinstance(column.domain, Values):
-        return Order("declared order of values", _numbered(column.domain.values))
+        return Order("declared order of values", _number_values(column.domain.values))
     if column.hierarchy is not None and column.hierarchy.listed is not None:
-        return Order("order of the hierarchy's leaves", _numbered(column.hierarchy.listed))
+        return Order("order of the hierarchy's leaves", _number_values(column.hierarchy.listed))
     return Order(_NATURAL[column.kind])
 
 
-def _numbered(values: Sequence[Scalar]) -> dict[Scalar, int]:
+def _number_values(values: Sequence[Scalar]) -> dict[Scalar, int]:
     return {value: index for index, value in enumerate(values)}
 
 

@@ -92,7 +92,7 @@ def anonymized_parts(
         promise=ratios_to_decimals(promises[0] if promises else release.guarantee.statement),
         audience=audience,
         private=holder is not None,
-        subject=_released(release, sample),
+        subject=_released_blocks(release, sample),
         guarantee=_guarantee(release.guarantee),
         limits=_limits(facts, holder),
         utility=_utility(release, beside),
@@ -103,7 +103,7 @@ def anonymized_parts(
     )
 
 
-def _released(release: Release, sample: Mapping[str, pa.Table]) -> list[Block]:
+def _released_blocks(release: Release, sample: Mapping[str, pa.Table]) -> list[Block]:
     """Show the released table, the change of each column, and the first rows."""
     facts, holder = release.guarantee.parameters, release.holder
     described = {"name": facts.get("table"), "rows": facts.get("released")}

@@ -85,9 +85,9 @@ def check_options(
         ]
         raise ParameterError(
             "option_not_applicable",
-            f"Algorithm {algorithm!r} does not take {' and '.join(map(_named, ignored))}; it "
-            f"takes {', '.join(map(_named, sorted(takes[algorithm]))) or 'none'}. Leave it out, or "
-            f"take {', '.join(alternatives) or 'another algorithm'}.",
+            f"Algorithm {algorithm!r} does not take {' and '.join(map(_option_name, ignored))}; it "
+            f"takes {', '.join(map(_option_name, sorted(takes[algorithm]))) or 'none'}. "
+            f"Leave it out, or take {', '.join(alternatives) or 'another algorithm'}.",
         )
     if options.get("suppressed") not in (None, "drop", "star"):
         raise ParameterError(
@@ -107,7 +107,7 @@ def check_options(
 _PYTHON_ONLY = {"weights"}
 
 
-def _named(name: str) -> str:
+def _option_name(name: str) -> str:
     """Write an option in a sentence; parameters of Python alone are left unchanged."""
     return name if name in _PYTHON_ONLY else option(name)
 
@@ -202,7 +202,7 @@ def _pose(
             population=population,
             rolls_up=able,
             to_roots=cuts,
-            shared=numbers_of_values(table.engine, _watched(table)),
+            shared=numbers_of_values(table.engine, _sensitive_kinds(table)),
         )
 
 
@@ -326,14 +326,14 @@ def _describe_outcome(
         },
         protected=tuple(protected),
         remarks=(*outcome.notes, *([outcome.verdict] if outcome.verdict else [])),
-        watched=tuple(_watched(table)),
+        watched=tuple(_sensitive_kinds(table)),
         suppressed=parameters.get("suppressed", "drop"),
         risk=_risk(table, counted, quasi, sizes, rolled_up=floor is not None),
         **in_plain_words(problem.criteria, person),
     )
 
 
-def _watched(table: Table) -> dict[str, Kind]:
+def _sensitive_kinds(table: Table) -> dict[str, Kind]:
     """Return the sensitive columns in which everyone of a class may share a value."""
     return {column.name: column.kind for column in table.schema.by_role(Role.SENSITIVE)}
 

@@ -71,7 +71,7 @@ class ReleasedClasses:
         """Warnings for the holder, in sentences."""
         warnings = []
         for index, name in enumerate(self.sensitive):
-            exposed = self.table.filter(pc.equal(self.table[_shared(index)], 1))
+            exposed = self.table.filter(pc.equal(self.table[_shared_name(index)], 1))
             if exposed.num_rows:
                 rows = pc.sum(exposed[_ROWS]).as_py()
                 warnings.append(shared_by_all(name, exposed.num_rows, self.table.num_rows, rows))
@@ -139,7 +139,7 @@ def regroup(
         )
         # All hashes are equal if the least equals the greatest. DIFFERENT marks combinations that
         # differ inside.
-        table[_shared(index)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
+        table[_shared_name(index)] = ((low == high) & (low != DIFFERENT)).astype(np.int64)
     return ReleasedClasses(pa.table(table), tuple(labelled), tuple(sensitive))
 
 
@@ -199,7 +199,7 @@ def remeasure(
     If rows with equal mapped columns are released alike, they are counted before they are recoded:
     fewer rows are joined.
     """
-    unused = _unused((*kinds, *engine.columns(engine.table)))
+    unused = _free_prefix((*kinds, *engine.columns(engine.table)))
     numbers = numbers_of_values(engine, {name: kinds[name] for name in sensitive})
     facts = _Facts(unused, sensitive, kinds, numbers)
     with ExitStack() as lent:
@@ -264,7 +264,9 @@ class _Facts:
         for index in self._indices:
             low, high = values[2 * index : 2 * index + 2]
             alike = exp.EQ(this=exp.Min(this=low), expression=exp.Max(this=high))
-            columns[_shared(index)] = exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
+            columns[_shared_name(index)] = (
+                exp.case().when(alike, exp.convert(1)).else_(exp.convert(0))
+            )
         return (
             exp.select(*(exp.alias_(value, name) for name, value in columns.items()))
             .from_(counted.subquery("sf_counted"))
@@ -276,7 +278,7 @@ def _integer(number: exp.Expr) -> exp.Expr:
     return exp.cast(number, "BIGINT")
 
 
-def _unused(names: Iterable[str]) -> str:
+def _free_prefix(names: Iterable[str]) -> str:
     """Return a prefix for internal names with which no column name begins."""
     prefix = "sf_"
     while any(name.casefold().startswith(prefix) for name in names):
@@ -303,5 +305,5 @@ def _label(index: int) -> str:
     return f"sf_label_{index}"
 
 
-def _shared(index: int) -> str:
+def _shared_name(index: int) -> str:
     return f"sf_shared_{index}"

@@ -224,7 +224,7 @@ class Anonymized:
         """The released tables that were made with the decision."""
         if self.values is None:
             return {}
-        return {_SENSITIVE: self.values.cast(self._marked(self.values.schema))}
+        return {_SENSITIVE: self.values.cast(self._mark_fields(self.values.schema))}
 
     @property
     def released(self) -> int:
@@ -239,7 +239,7 @@ class Anonymized:
         self._check_source()
         if self._promised is not None and limit is None:
             self._promised.check_rows(rows)
-        return rows.cast(self._marked(rows.schema))
+        return rows.cast(self._mark_fields(rows.schema))
 
     @contextmanager
     def streamed(self, *, star: str | None = None) -> Iterator[Batches]:
@@ -247,19 +247,19 @@ class Anonymized:
         with self._query(star=star) as query:
             rows = self.table.engine.stream(query)
             passed = rows if self._promised is None else self._promised.watched(rows)
-            yield Marked(passed, self._marked(rows.schema))
+            yield Marked(passed, self._mark_fields(rows.schema))
         self._check_source()
 
     def release(self) -> Release:
         """Make the release, whose rows are made when they are asked for."""
-        described, table = self._described(), self.table
+        described, table = self._describe_release(), self.table
         tables = DecidedTables(self)
         return replace(described, tables=tables, kept=table.files, layout=table.layout)
 
     @contextmanager
     def by_engine(self) -> Iterator[EngineRows]:
         """The released rows, for their engine to write; one that changed meanwhile is refused."""
-        spelled = keys_in(self._marked(stored_schema(self.columns)))
+        spelled = keys_in(self._mark_fields(stored_schema(self.columns)))
         with self._query(star=None) as query:
             yield EngineRows(self.table.engine, query, self.columns, spelled, self._promised)
         self._check_source()
@@ -281,7 +281,7 @@ class Anonymized:
         pages = (report, public_report)
         check_outputs(output, *pages, several=several, overwrite=overwrite, kept=in_use)
         with writing(output, several=several, replace=True, overwrite=overwrite) as writer:
-            release = self._described()
+            release = self._describe_release()
             self._write_tables(output, writer)
             if pages != (None, None):
                 compare_columns = partial(distributions, self)
@@ -364,7 +364,7 @@ class Anonymized:
         unprotected = ", not protected" if column.name in self.unprotected else ""
         return f"{', sensitive' if column.role is Role.SENSITIVE else ''}{unprotected}"
 
-    def _described(self) -> Release:
+    def _describe_release(self) -> Release:
         """Return the release without its tables."""
         classes = self.measured
         if self.suppressed == "star":
@@ -479,7 +479,7 @@ class Anonymized:
         columns = self.table.schema.columns
         return {column.name: column.spelling for column in columns if column.spelling is not None}
 
-    def _marked(self, schema: pa.Schema) -> pa.Schema:
+    def _mark_fields(self, schema: pa.Schema) -> pa.Schema:
         """The released schema, with the spelling or the hierarchy of each field in its metadata."""
         return labelled(marked(schema, self._spellings), self.table.schema.columns)
 

@@ -81,7 +81,7 @@ def roll_up(
 
     def fits(levels: Levels) -> bool:
         for table, names in zip(tables, counted, strict=True):
-            with _rolled(table, names, columns, levels) as rows:
+            with _select_rolled_up(table, names, columns, levels) as rows:
                 if combinations(table.engine, rows, names) > most_combinations(len(names)):
                     return False
         return True
@@ -93,12 +93,12 @@ def roll_up(
         roots = tuple(column.taxonomy.height for column in columns)
         cells = []
         for table, names in zip(tables, counted, strict=True):
-            with _rolled(table, names, columns, roots) as rows:
+            with _select_rolled_up(table, names, columns, roots) as rows:
                 cells.append(cells_of(table.engine, rows, names))
         raise TooManyCombinationsError.of(counted[0], max(cells))
     first, rolled = tables[0], []
     for table, names in zip(tables, counted, strict=True):
-        with _rolled(table, names, columns, finest) as rows:
+        with _select_rolled_up(table, names, columns, finest) as rows:
             rolled.append(count(table.engine, rows, names))
     return RolledUp(
         Floor(
@@ -113,7 +113,7 @@ def roll_up(
 
 
 @contextmanager
-def _rolled(
+def _select_rolled_up(
     table: Table, names: Sequence[str], columns: Sequence[_HeldColumn], levels: Levels
 ) -> Iterator[exp.Subquery]:
     """Select some columns of a table, in which one value represents all with the same label."""
@@ -231,7 +231,7 @@ def _unite(table: Table, column: Column) -> tuple[Frequencies, Taxonomy, United]
             continue
         values = marginal.axes[0].decode(marginal.codes[0])
         behind, bits = _behind(table, column, key, values)
-        taxonomy = grow(column, _lengthened(column, values.to_pylist(), level))
+        taxonomy = grow(column, _lengthen_keys(column, values.to_pylist(), level))
         return marginal, taxonomy, United(level, key, behind, bits)
     value_count = combinations(table.engine, rows, [column.name])
     if ruled:
@@ -327,7 +327,7 @@ def _longest(table: Table, column: Column) -> int:
     return int(lengths[_VALUES] or 0)
 
 
-def _lengthened(column: Column, keys: list[str | None], level: int) -> list[str | None]:
+def _lengthen_keys(column: Column, keys: list[str | None], level: int) -> list[str | None]:
     """Extend the keys of a mask to the length of the longest text, so that levels stay the same."""
     if not isinstance(column.hierarchy, Mask):
         return keys

@@ -52,7 +52,7 @@ class Promised:
 
     def check_rows(self, rows: pa.Table) -> None:
         """Refuse rows that are about to be handed out."""
-        self._check(self._united([self._counted(rows)]))
+        self._check(self._sum_counts([self._count_classes(rows)]))
 
     def check_parts(self, paths: Iterable[Path]) -> None:
         """Refuse files that were written."""
@@ -61,7 +61,7 @@ class Promised:
             with parquet.ParquetFile(path) as file:
                 for batch in file.iter_batches(columns=[*self.quasi] or None):
                     self._count(batch, counts)
-        self._check(self._united(counts))
+        self._check(self._sum_counts(counts))
 
     def check_table(self, engine: Engine, table: exp.Table) -> None:
         """Refuse a table that was written in an engine."""
@@ -76,18 +76,18 @@ class Promised:
         for batch in batches:
             self._count(batch, counts)
             yield batch
-        self._check(self._united(counts))
+        self._check(self._sum_counts(counts))
 
     def _count(self, batch: pa.RecordBatch, counts: list[pa.Table]) -> None:
-        counts.append(self._counted(pa.Table.from_batches([batch])))
+        counts.append(self._count_classes(pa.Table.from_batches([batch])))
         if len(counts) == _WAITING:
-            counts[:] = [self._united(counts)]
+            counts[:] = [self._sum_counts(counts)]
 
-    def _counted(self, rows: pa.Table) -> pa.Table:
+    def _count_classes(self, rows: pa.Table) -> pa.Table:
         """Return how many rows of each class there are."""
         return rows.group_by([*self.quasi]).aggregate([([], _ROWS)])
 
-    def _united(self, counts: list[pa.Table]) -> pa.Table:
+    def _sum_counts(self, counts: list[pa.Table]) -> pa.Table:
         if not counts:
             return pa.table({name: pa.nulls(0) for name in (*self.quasi, _ROWS)})
         counted = pa.concat_tables(counts).group_by([*self.quasi])

@@ -74,12 +74,12 @@ def universe(column: Column, labels: Sequence[Leaf]) -> Taxonomy:
     missing: list[Leaf] = [None] if None in labels or None in members else []
     texts = [member for member in members if member is not None]
     if isinstance(column.hierarchy, Mask) and not declared(column):
-        return column.hierarchy.grow([*_masked(column, texts), *missing])
-    allowed = set(declared(column)) if _closed(column) else None
+        return column.hierarchy.grow([*_expand_mask(column, texts), *missing])
+    allowed = set(declared(column)) if _lists_all_leaves(column) else None
     leaves: list[Leaf] = [value for text in texts if (value := value_of(column, text)) is not None]
     leaves += [label for label in labels if label is not None and not isinstance(label, str)]
     if allowed is None and not declared(column):
-        leaves += _implied(column, texts)
+        leaves += _covered_values(column, texts)
     plain = leaves if allowed is None else [value for value in leaves if value in allowed]
     return grow(column, [*plain, *missing])
 
@@ -111,7 +111,7 @@ def ends_of(text: str, column: Column) -> tuple[Scalar, Scalar, bool] | None:
     return *ends, match["end"] != ")"
 
 
-def _implied(column: Column, texts: Sequence[str]) -> list[Leaf]:
+def _covered_values(column: Column, texts: Sequence[str]) -> list[Leaf]:
     """Return the values that ranges and calendar labels cover, if they are finite."""
     leaves: set[Leaf] = set()
     for text in texts:
@@ -168,7 +168,7 @@ def _grid(bounds: Bounds, size: int) -> list[Scalar]:
     return [low + index * int(step or 1) for index in range(size)]
 
 
-def _closed(column: Column) -> bool:
+def _lists_all_leaves(column: Column) -> bool:
     """Return whether the hierarchy lists every leaf that can occur."""
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
@@ -186,7 +186,7 @@ def value_of(column: Column, text: str) -> Scalar | None:
         return None
 
 
-def _masked(column: Column, texts: Sequence[str]) -> list[str]:
+def _expand_mask(column: Column, texts: Sequence[str]) -> list[str]:
     """Return all digit texts of the length of the labels, or the labels without a mask."""
     plain = (value_of(column, text) if unquoted(text) is not None else text for text in texts)
     shown = {str(text) for text in plain if text != ROOT}

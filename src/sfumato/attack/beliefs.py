@@ -42,10 +42,10 @@ def dealt(values: ClassValues, number: int) -> ClassValues:
     owners = np.repeat(values.owners, values.counts)
     # Every row keeps its class and gets the value of another row: sizes and totals stay the same.
     drawn = np.repeat(values.values, values.counts)[shuffled(values.rows, number)]
-    return _united(owners, drawn, values)
+    return _unite_values(owners, drawn, values)
 
 
-def _united(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValues:
+def _unite_values(owners: IntArray, drawn: IntArray, values: ClassValues) -> ClassValues:
     sizes = [int(owners.max(initial=0)) + 1, len(values.names)]
     grouped = group([owners, drawn], sizes, np.ones(len(owners), dtype=np.int64))
     representatives, people = grouped.representatives, values.people
@@ -89,7 +89,7 @@ def _hit_in_some(values: ClassValues, hit: Hit, number: int, most: int) -> float
     owners = np.repeat(np.arange(len(tried_classes)), tried)
     drawn_rows = below(values.rows, len(owners), _DEALS + number)
     drawn = values.values[np.searchsorted(np.cumsum(values.counts), drawn_rows, side="right")]
-    dealt_values = _united(owners, drawn, values)
+    dealt_values = _unite_values(owners, drawn, values)
     cells = hit(dealt_values)
     shares = (
         np.bincount(dealt_values.owners[cells], dealt_values.counts[cells], len(tried_classes))

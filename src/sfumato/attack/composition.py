@@ -74,7 +74,7 @@ def _compose(
     tables = [
         release.table.counted([*names, column.name]) for release in (case.release, second_release)
     ]
-    numbered = [_numbered(table, column.name, values) for table in tables]
+    numbered = [_number_values(table, column.name, values) for table in tables]
     width = max(len(values), 1)
     first, second = (
         _possible(table, quasi, people, numbers, width)
@@ -108,7 +108,7 @@ def _compose(
     )
 
 
-def _numbered(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray:
+def _number_values(table: Frequencies, name: str, values: dict[Any, int]) -> IntArray:
     """Number the value of each row; both releases share the numbers in `values`."""
     codes = table.codes[table.columns.index(name)]
     present, value_index = np.unique(codes, return_inverse=True)

@@ -45,10 +45,10 @@ def run(case: Case) -> Finding:
     ]
     if not secrets:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    return of_columns({secret.name: _guessed(case, tables, secret) for secret in secrets})
+    return of_columns({secret.name: _attack_column(case, tables, secret) for secret in secrets})
 
 
-def _guessed(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:
+def _attack_column(case: Case, tables: Sequence[HeldTable], secret: Column) -> Finding:
     known = [column for column in shared_columns(case, NAME, tables) if column.name != secret.name]
     if not known:
         raise cannot_run(NAME, "the tables have no column in common by which to guess.")

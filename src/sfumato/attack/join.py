@@ -81,7 +81,7 @@ def run(case: Case) -> Finding:
         second = original if _has_labels(alone) else case.other.table
     columns = _columns(case, original, second)
     names = [column.name for column in columns]
-    named = _named(case, original, second)
+    named = _identifying_columns(case, original, second)
     people = [
         held_table.counted([*dict.fromkeys([*names, *named])]) for held_table in (original, second)
     ]
@@ -120,7 +120,7 @@ def _has_labels(classes: Boxes) -> bool:
     return any((column.covers.leaves[column.labels] > 1).any() for column in classes.columns)
 
 
-def _named(case: Case, *originals: HeldTable) -> list[str]:
+def _identifying_columns(case: Case, *originals: HeldTable) -> list[str]:
     """Return the column that identifies people in both originals; none if `on` names columns.
 
     It is the column of the privacy unit, or an identifier that is unique in both tables: two people

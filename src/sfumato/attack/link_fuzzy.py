@@ -159,7 +159,7 @@ class Compared:
             for number, pairs in enumerate(nearly)
             if pairs is None
         )
-        near_pairs = _joined([pairs for pairs in nearly if pairs is not None])
+        near_pairs = _join_pairs([pairs for pairs in nearly if pairs is not None])
         right = _right_shares(released, fits, near_pairs, chance, people)
         return cls(released, fits, near_pairs, chance, right, unseen)
 
@@ -173,7 +173,7 @@ class Compared:
         np.maximum.at(highest, self.nearly.people, mine)
         # Weights that differ by rounding alone are equal.
         is_best = mine >= highest[self.nearly.people] - 1e-9
-        return _joined([self.fits, _select(self.nearly, is_best)])
+        return _join_pairs([self.fits, _select(self.nearly, is_best)])
 
     def score(
         self,
@@ -232,10 +232,10 @@ def _pairs(
             pairs += len(mine)
             if pairs > _MOST_PAIRS:
                 return None
-    return _joined(pair_blocks)
+    return _join_pairs(pair_blocks)
 
 
-def _joined(pair_blocks: Sequence[PairsCompared]) -> PairsCompared:
+def _join_pairs(pair_blocks: Sequence[PairsCompared]) -> PairsCompared:
     empty = [np.zeros(0, dtype=np.int64)]
     return PairsCompared(
         np.concatenate([pairs.people for pairs in pair_blocks] or empty),

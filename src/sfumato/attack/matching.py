@@ -79,7 +79,7 @@ def fitting(points: Sequence[IntArray], boxes: Boxes) -> Iterator[Pairs]:
         keyed = np.full(len(points[0]), -1, dtype=np.int64)
         keyed[inside] = mine
         coordinates.append((keyed, keyed, theirs, theirs))
-    for people, held in _parted(inside, classes, coordinates):
+    for people, held in _split_sides(inside, classes, coordinates):
         fits = np.ones(len(people), dtype=bool)
         for column, leaves in exact:
             fits &= covered(column, held, leaves[people])
@@ -114,7 +114,7 @@ def meeting(ours: Boxes, theirs: Boxes) -> Iterator[Pairs]:
             yield by_key(first, mine, yours)
             return
         coordinates.append((mine, mine, yours, yours))
-    for mine, yours in _parted(first, second, coordinates):
+    for mine, yours in _split_sides(first, second, coordinates):
         overlaps = np.ones(len(mine), dtype=bool)
         for left, right in gaps:
             overlaps &= overlapping(left, left.labels[mine], right, right.labels[yours])
@@ -191,7 +191,7 @@ def by_key(people: IntArray, mine: IntArray, theirs: NDArray[np.integer[Any]]) -
     return np.repeat(people, match_counts), order[ragged(first, match_counts)]
 
 
-def _parted(
+def _split_sides(
     people: IntArray, classes: IntArray, coordinates: Sequence[Coordinate]
 ) -> Iterator[Pairs]:
     """Split both sides until all pairs of a piece can be compared at once."""

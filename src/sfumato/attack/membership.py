@@ -89,7 +89,7 @@ def run(case: Case) -> Finding:
         remarks=[
             f"Told apart by {best}." + f" All scores: {score_shares}." * (len(scores) > 1),
             f"Of the {len(top):,} who score highest, {top_share} are in the data.",
-            *_allowed(promised, most),
+            *_allowed_remark(promised, most),
             *counted_people(person, "one row of each is tried"),
         ],
         rows=sum(table.rows for table in coded),
@@ -185,7 +185,7 @@ def _chosen(scores: Mapping[str, FloatArray], truth: BoolArray) -> tuple[str, Bo
     return max(tuned, key=lambda name: tuned[name]), asked
 
 
-def _allowed(promised: tuple[float, float] | None, most: float | None) -> list[str]:
+def _allowed_remark(promised: tuple[float, float] | None, most: float | None) -> list[str]:
     """Return the remark about the largest success that the guarantee of a release allows."""
     if promised is None or most is None:
         return []

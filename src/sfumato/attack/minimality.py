@@ -72,7 +72,7 @@ def run(case: Case) -> Finding:
     refused: dict[str, ParameterError] = {}
     for column in columns:
         try:
-            by_column[column.name] = _attacked(case, original, quasi, column)
+            by_column[column.name] = _attack_column(case, original, quasi, column)
         except ParameterError as error:  # the attack may still run on another column
             refused[column.name] = error
     if not by_column:
@@ -154,7 +154,9 @@ class ClassMembers:
         return sizes
 
 
-def _attacked(case: Case, original: HeldTable, quasi: Sequence[Column], column: Column) -> Finding:
+def _attack_column(
+    case: Case, original: HeldTable, quasi: Sequence[Column], column: Column
+) -> Finding:
     names = [column.name for column in quasi]
     asked = asked_of(case.release.provenance, column.name)
     if asked is None and case.options.l is None and "criteria" in case.release.provenance:

@@ -120,11 +120,11 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
             f"column {quoted(traits[1].name)} tells the day alone. Give {option('minutes', _DAY)}, "
             "or run this attack by itself if the file has the time of day.",
         )
-    cells = [_numbered(np.floor(when / case.options.minutes))]
+    cells = [_number_values(np.floor(when / case.options.minutes))]
     cells += [
         np.arange(trait.size)
         if trait.numbers is None
-        else _numbered(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
+        else _number_values(np.floor(np.nan_to_num(trait.numbers) / case.options.cell))
         for trait in traits[2:]
     ]
     sizes = [int(axis.max(initial=0)) + 1 for axis in cells]
@@ -141,7 +141,7 @@ def _visits(case: Case, traits: Sequence[Trait], tables: Sequence[CodedRows]) ->
     ]
 
 
-def _numbered(values: FloatArray) -> IntArray:
+def _number_values(values: FloatArray) -> IntArray:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 

@@ -55,10 +55,12 @@ def run(case: Case) -> Finding:
     ]
     if not columns:
         raise cannot_run(NAME, "the other tables have no sensitive column of the release.")
-    return of_columns({column.name: _attacked(case, tables, quasi, column) for column in columns})
+    return of_columns(
+        {column.name: _attack_column(case, tables, quasi, column) for column in columns}
+    )
 
 
-def _attacked(
+def _attack_column(
     case: Case, tables: Sequence[HeldTable], quasi: Sequence[Column], column: Column
 ) -> Finding:
     names = [column.name for column in quasi]

@@ -51,7 +51,7 @@ def run(case: Case) -> Finding:
     inside = (mixed(_GROUPS * len(secret), 6) >> np.uint64(63)).reshape(_GROUPS, -1) == 1
     rows, schema = _table(secret, inside)
     with door(rows, schema, epsilon) as ask:
-        counts = _asked(ask, epsilon / _GROUPS, blocks)
+        counts = _ask_queries(ask, epsilon / _GROUPS, blocks)
     right = 0
     for block in range(blocks):
         people = slice(block * _IN_BLOCK, (block + 1) * _IN_BLOCK)
@@ -117,7 +117,9 @@ def _table(secret: BoolArray, inside: BoolArray) -> tuple[pa.Table, Schema]:
     return rows, Schema(TABLE, (block, *flags))
 
 
-def _asked(ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int) -> FloatArray:
+def _ask_queries(
+    ask: Callable[[str, Fraction], pa.Table], price: Fraction, blocks: int
+) -> FloatArray:
     """Ask how many of every group have the secret; rows are groups, columns are blocks."""
     answers = []
     for start in range(0, _GROUPS, _AT_ONCE):

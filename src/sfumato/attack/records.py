@@ -123,7 +123,7 @@ def people_records(
     traits, coded = [], []
     for axis, column in enumerate(columns):
         values = [table.axes[axis].decode(np.arange(table.axes[axis].size)) for table in counted]
-        trait, codes = _shared(attack, column, values)
+        trait, codes = _number_values(attack, column, values)
         traits.append(trait)
         coded.append([own[table.codes[axis]] for own, table in zip(codes, counted, strict=True)])
     return traits, [
@@ -150,7 +150,7 @@ def _labels(attack: str, column: Column) -> ParameterError:
     )
 
 
-def _shared(
+def _number_values(
     attack: str, column: Column, tables: Sequence[pa.Array]
 ) -> tuple[Trait, list[IntArray]]:
     """Number the values of several tables together."""

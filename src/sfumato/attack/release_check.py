@@ -83,8 +83,8 @@ def _run_attacks(decided: Anonymized, names: Sequence[str]) -> Findings:
     provenance = {**decided.parameters, **decided.guarantee.parameters}
     usual = [name for name in names if name in CLASS_ATTACKS]
     with ExitStack() as lent:
-        counted = _counted(decided)
-        table = _released(lent, decided, counted)
+        counted = _count_original(decided)
+        table = _released_rows(lent, decided, counted)
         buckets = None if decided.values is None else _buckets(lent, decided)
         all_people = HeldTable(engine, engine.table, tuple(_looked_at(schema)), joint=counted)
         case = Case(
@@ -123,7 +123,7 @@ def _looked_at(schema: Schema) -> list[Column]:
     return [*schema.by_role(Role.QUASI), *schema.by_role(Role.SENSITIVE)]
 
 
-def _counted(decided: Anonymized) -> Frequencies | None:
+def _count_original(decided: Anonymized) -> Frequencies | None:
     """Count the original by all columns that attacks read; None if it does not fit in memory."""
     names = [column.name for column in _looked_at(decided.table.schema)]
     try:
@@ -158,7 +158,7 @@ def drawn(counted: Frequencies, most: int) -> Frequencies:
     return Frequencies(counted.axes, tuple(codes[met] for codes in counted.codes), counts)
 
 
-def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
+def _released_rows(lent: ExitStack, decided: Anonymized, counted: Frequencies | None) -> HeldTable:
     """Return the released rows without suppressed ones, from the counts or from the engine."""
     engine, recoding, held = decided.table.engine, decided.spelled_recoding(), decided.columns
     group = [Column(GROUP, Kind.INTEGER)] if decided.values is not None else []
@@ -168,14 +168,14 @@ def _released(lent: ExitStack, decided: Anonymized, counted: Frequencies | None)
         if held_column.name in held
     ]
     if counted is not None and not isinstance(recoding, ByCuts) and recoding.by_value:
-        counts = _recounted(counted, recoding).marginal([column.name for column in columns])
+        counts = _recount_released(counted, recoding).marginal([column.name for column in columns])
         return HeldTable(engine, engine.table, tuple(columns), joint=counts)
     rows = lent.enter_context(recoding.released(engine, engine.table))
     rows.set("order", None)
     return HeldTable(engine, lent.enter_context(engine.view(rows)), tuple(columns))
 
 
-def _recounted(counted: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
+def _recount_released(counted: Frequencies, recoding: ByColumn | ByRow) -> Frequencies:
     """Return the counts as they are released, with labels in place of values."""
     released_rows, worn = recoded(counted, recoding)
     labels = {name: Listed(name, label.dictionary, declared=False) for name, label in worn.items()}
@@ -220,7 +220,7 @@ def attacked_rows(
     requirements: Sequence[Requirement] = (),
 ) -> Findings:
     """Attack synthetic rows."""
-    return _attacked(rows, None, schema, original, _tried(ROW_ATTACKS, requirements))
+    return _attack_rows(rows, None, schema, original, _attack_names(ROW_ATTACKS, requirements))
 
 
 def attacked_counts(
@@ -231,7 +231,7 @@ def attacked_counts(
     requirements: Sequence[Requirement] = (),
 ) -> Findings:
     """Attack tables of counts, by the one with the most columns."""
-    names = _tried(ROW_ATTACKS, requirements)
+    names = _attack_names(ROW_ATTACKS, requirements)
     read = read_as_rows(tables, columns)
     if read is None:
         return Findings((), dict.fromkeys(names, _NO_COUNTS))
@@ -242,7 +242,7 @@ def attacked_counts(
         [column_name for column_name in table.column_names if column_name in columns]
     )
     rows = cells.append_column(_ROWS, row_counts).filter(pc.greater(row_counts, 0))
-    return _attacked(rows, _ROWS, schema, original, names)
+    return _attack_rows(rows, _ROWS, schema, original, names)
 
 
 def read_as_rows(
@@ -257,11 +257,11 @@ def read_as_rows(
     return max(read, key=lambda pair: pair[0].num_columns, default=None)
 
 
-def _tried(usual: Sequence[str], requirements: Sequence[Requirement]) -> list[str]:
+def _attack_names(usual: Sequence[str], requirements: Sequence[Requirement]) -> list[str]:
     return list(dict.fromkeys([*usual, *(requirement.attack for requirement in requirements)]))
 
 
-def _attacked(
+def _attack_rows(
     rows: pa.Table,
     weight: str | None,
     schema: Schema,

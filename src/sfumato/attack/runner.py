@@ -92,7 +92,7 @@ def attack(
     arguments.text(name, "name")
     if name in ANSWER_ATTACKS and original is None:
         original = release  # the table itself is queried; nothing was released yet
-    declared = _declared(schema, release if original is None else original)
+    declared = _read_schema(schema, release if original is None else original)
     asked = options or AttackOptions()
     if name in ATTACKS and ATTACKS[name].list_adds_columns and known is not None:
         declared = _with_list(declared, known)
@@ -101,14 +101,14 @@ def attack(
     if name in ATTACKS and ATTACKS[name].reads_times:
         try:
             moments = _with_moments(declared, asked)
-            return _attacked(name, release, moments, tables, synthetic, asked, progress)
+            return _attack_release(name, release, moments, tables, synthetic, asked, progress)
         except SourceError as error:
             if error.code != "kind_mismatch":  # the file holds dates, which have no time of day
                 raise
-    return _attacked(name, release, declared, tables, synthetic, asked, progress)
+    return _attack_release(name, release, declared, tables, synthetic, asked, progress)
 
 
-def _attacked(
+def _attack_release(
     name: str,
     release: Source,
     schema: Schema,
@@ -130,7 +130,7 @@ def _attacked(
         second_release = tables["other"]
         case = Case(
             schema,
-            _opened(opened, release, schema, tables["original"], synthetic),
+            _open_release(opened, release, schema, tables["original"], synthetic),
             _maybe(opened, tables["known"], schema),
             _maybe(opened, tables["original"], schema),
             None
@@ -145,12 +145,12 @@ def _attacked(
     unread = unread_sidecar(release)
     if isinstance(findings, Findings):
         return Findings(
-            tuple(_remarked(finding, unread) for finding in findings), findings.refusals
+            tuple(_add_remarks(finding, unread) for finding in findings), findings.refusals
         )
-    return _remarked(findings, unread)
+    return _add_remarks(findings, unread)
 
 
-def _remarked(finding: Finding, remarks: Sequence[str]) -> Finding:
+def _add_remarks(finding: Finding, remarks: Sequence[str]) -> Finding:
     return replace(finding, remarks=[*finding.remarks, *remarks]) if remarks else finding
 
 
@@ -168,7 +168,7 @@ def throw_away(
         yield lambda sql, price: private.query(sql, epsilon=price).table
 
 
-def _declared(schema: str | Path | Schema | None, source: Source) -> Schema:
+def _read_schema(schema: str | Path | Schema | None, source: Source) -> Schema:
     if isinstance(schema, Schema):
         return schema
     if schema is not None:
@@ -194,7 +194,7 @@ def _with_moments(schema: Schema, options: AttackOptions) -> Schema:
     return Schema(schema.table, tuple(columns), schema.unit, schema.layout, form=schema.form)
 
 
-def _opened(
+def _open_release(
     opened: ExitStack, release: Source, schema: Schema, original: Source | None, synthetic: bool
 ) -> HeldRelease:
     """Open a release; for published counts open the table that was counted."""
@@ -203,7 +203,7 @@ def _opened(
             opened.enter_context(held_people(original, schema)),
             rows_are="counts",
             published=published_tables(Release.load(release_of(Path(str(release)))), schema),
-            promised=_promised(release),
+            promised=_read_promise(release),
         )
     return opened.enter_context(held_release(release, schema, synthetic=synthetic))
 
@@ -243,7 +243,7 @@ def held_release(
     if synthetic or _rows_are(source) == "nobody's":
         with _labels(_only_table(source), schema, starred=False) as table:
             yield HeldRelease(
-                table, provenance=provenance, rows_are="nobody's", promised=_promised(source)
+                table, provenance=provenance, rows_are="nobody's", promised=_read_promise(source)
             )
         return
     if not is_anatomy(source):
@@ -320,7 +320,7 @@ def _rows_are(source: Source) -> RowsAre:
     return "counts" if method.split(" ")[0] in ("publish", "query") else "people's"
 
 
-def _promised(source: Source) -> tuple[float, float] | None:
+def _read_promise(source: Source) -> tuple[float, float] | None:
     return price(_sidecar(source).get("guarantee", {}).get("parameters") or {})
 
 

@@ -57,11 +57,11 @@ def subsets(columns: int, size: int, most: int) -> list[tuple[int, ...]]:
     if total <= most:
         return list(combinations(range(columns), size))
     return [
-        _numbered((2 * number + 1) * total // (2 * most), columns, size) for number in range(most)
+        _set_at((2 * number + 1) * total // (2 * most), columns, size) for number in range(most)
     ]
 
 
-def _numbered(number: int, columns: int, size: int) -> tuple[int, ...]:
+def _set_at(number: int, columns: int, size: int) -> tuple[int, ...]:
     """Return the set at an index of the lexicographic order (combinatorial number system)."""
     chosen: list[int] = []
     first = 0

@@ -52,7 +52,7 @@ def run(case: Case) -> Finding:
     asked = case.options.guesses
     guesses = _alone(traits, released, asked) if together == 1 else None
     if guesses is None:
-        guesses = _described(traits, released, together, asked)
+        guesses = _draw_descriptions(traits, released, together, asked)
     if not len(guesses):
         raise cannot_run(NAME, "no description fits one released row alone. Take more columns.")
     by_chance = _at_random(traits, together, asked)
@@ -158,7 +158,7 @@ def _holds(
     return holds
 
 
-def _described(
+def _draw_descriptions(
     traits: Sequence[Trait], released: CodedRows, together: int, asked: int
 ) -> Descriptions:
     """Draw descriptions that fit one released row, until there are as many as asked for."""

@@ -90,7 +90,7 @@ def run(case: Case) -> Finding:
         f"A prosecutor is right in {percent(len(released) / max(released.rows, 1))} of cases."
     )
     if people is None:
-        success = _estimated(sample)
+        success = _estimate_unique(sample)
         expected = round(success.value * success.tried)
         remarks.append(
             f"About {expected:,} released people are expected to be alone; it is not known who."
@@ -100,7 +100,7 @@ def run(case: Case) -> Finding:
         crowd = np.maximum(crowd, released.sizes)  # released people are in the population
         alone = (crowd == 1)[alike_in(rows, names)]
         success = rate(rows, unit, alone.astype(np.float64), rows.counts.astype(np.float64))
-        remarks.append(_linked(released.sizes, crowd))
+        remarks.append(_linkage_sentence(released.sizes, crowd))
     remarks.append(f"{alone_here:,} of {released.rows:,} are alone in the release.")
     remarks += counted_people(unit, "a person who is alone in any class counts as alone")
     return Finding(
@@ -116,7 +116,7 @@ def run(case: Case) -> Finding:
     )
 
 
-def _estimated(sample: ClassSizes) -> Rate:
+def _estimate_unique(sample: ClassSizes) -> Rate:
     """Estimate the share of released people who are unique: that of the whole population.
 
     This assumes that everybody was equally likely to be released.
@@ -152,7 +152,7 @@ def _estimates(sample: ClassSizes) -> list[str]:
     return remarks
 
 
-def _linked(sizes: IntArray, crowd: FloatArray) -> str:
+def _linkage_sentence(sizes: IntArray, crowd: FloatArray) -> str:
     highest, mean = float(1 / crowd.min()), float((sizes / crowd).sum() / sizes.sum())
     return f"A journalist is right in up to {percent(highest)}, a marketer in {percent(mean)}."
 

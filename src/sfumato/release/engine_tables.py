@@ -161,7 +161,7 @@ class TableInEngine:
 
 def released_table(url: str) -> TableInEngine | None:
     """Read the side-car of an unchanged table; None without a side-car."""
-    path, dialect = _named(url)
+    path, dialect = _local_path(url)
     sidecar = None if path is None else read_table_sidecar(path, dialect)
     if path is None or sidecar is None:
         return None
@@ -174,7 +174,7 @@ def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
     """Read an unchanged released table, with its rows sorted as in a file."""
     described = released_table(url)
     if described is None:
-        path, _ = _named(url)
+        path, _ = _local_path(url)
         where = "it is not a table of PostgreSQL or Spark"
         if path is not None:
             where = f"its side-car, '{sidecar_file(path).name}', is not in the current directory"
@@ -188,7 +188,7 @@ def load_table(url: str) -> tuple[TableInEngine, pa.Table]:
     return described, rows.sort_by([(name, "ascending") for name in rows.column_names])
 
 
-def _named(url: str) -> tuple[Path | None, str]:
+def _local_path(url: str) -> tuple[Path | None, str]:
     """Return the local path after which the files of a table are named, and its dialect."""
     scheme, name = url.partition("://")[0], url.partition("#")[2]
     dialect = "postgres" if scheme in POSTGRES else "spark" if scheme in SPARK else ""

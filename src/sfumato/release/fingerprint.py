@@ -36,7 +36,7 @@ _LANES = 2  # sums of 28-bit numbers stay inside 64 bits up to 2^35 rows
 def fingerprint(engine: Engine, table: exp.Table, columns: Sequence[str], *, secret: bytes) -> str:
     """Compute the fingerprint of these columns, as 64 hexadecimal digits."""
     sums = _sums(engine, table, [exp.column(name, quoted=True) for name in columns])
-    return _keyed(secret, (list(columns), sums))
+    return _keyed_digest(secret, (list(columns), sums))
 
 
 def contents(
@@ -49,13 +49,13 @@ def contents(
     """
     names = sorted(kinds, key=lambda name: (name.casefold(), name))
     sums = _sums(engine, table, [_plain(name, kinds[name]) for name in names])
-    return _keyed(secret, ("contents", len(names), sums)) if sums[0] else None
+    return _keyed_digest(secret, ("contents", len(names), sums)) if sums[0] else None
 
 
 def of_file(path: Path, *, secret: bytes) -> str:
     """Compute a fingerprint of the bytes of a file, for files that no engine reads."""
     with path.open("rb") as stream:
-        return _keyed(secret, ("file", hashlib.file_digest(stream, "sha256").hexdigest()))
+        return _keyed_digest(secret, ("file", hashlib.file_digest(stream, "sha256").hexdigest()))
 
 
 def _sums(engine: Engine, table: exp.Table, values: Sequence[exp.Expr]) -> list[int]:
@@ -99,7 +99,7 @@ def _plain(name: str, kind: Kind) -> exp.Expr:
     return exp.case().when(missing, exp.null()).when(small, written).else_(exp.convert("large"))
 
 
-def _keyed(secret: bytes, content: object) -> str:
+def _keyed_digest(secret: bytes, content: object) -> str:
     return hmac.new(secret, repr(content).encode(), hashlib.sha256).hexdigest()
 
 

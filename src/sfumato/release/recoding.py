@@ -86,7 +86,7 @@ class ColumnMap:
     def table(self) -> pa.Table:
         """Return the map of values that are not NULL, to be joined on equality."""
         columns = {_VALUE: self.values, _CODE: self.codes, _LABEL: self.labels}
-        return _signed(pa.table(columns).filter(self.values.is_valid()))
+        return _cast_signed(pa.table(columns).filter(self.values.is_valid()))
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,19 @@ class ByColumn:
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
         """Yield the query whose result is released, valid inside the context."""
         with ExitStack() as lent:
-            coded = _coded(engine, table, self.maps, self.unchanged, lent)
+            coded = _select_codes(engine, table, self.maps, self.unchanged, lent)
             names = [column_map.column for column_map in self.maps]
             query = exp.select(
-                *(_renamed(_ROW, _label(position), name) for position, name in enumerate(names)),
-                *_unchanged(self.unchanged),
+                *(
+                    _rename_column(_ROW, _label(position), name)
+                    for position, name in enumerate(names)
+                ),
+                *_unchanged_columns(self.unchanged),
             ).from_(coded.subquery(_ROW))
             if self.suppressed.num_rows:
-                lent_suppressed = lent.enter_context(engine.lend(_numbered(self.suppressed)))
+                lent_suppressed = lent.enter_context(engine.lend(_number_columns(self.suppressed)))
                 query = _without(query, lent_suppressed, len(names))
-            yield _ordered(query, [*names, *self.unchanged])
+            yield _order_by_columns(query, [*names, *self.unchanged])
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class ByRow:
         width = len(self.maps)
         released = self.shares.column_names[width + 1 :]
         with ExitStack() as lent:
-            coded = _coded(engine, table, self.maps, self.unchanged, lent)
+            coded = _select_codes(engine, table, self.maps, self.unchanged, lent)
             shares = lent.enter_context(engine.lend(self._intervals()))
             conditions: list[exp.Expr] = [
                 exp.column(_code(position), table=_ROW).eq(
@@ -158,31 +161,31 @@ class ByRow:
             # Dealing needs a total order of the rows of a combination; whole combinations need
             # none.
             if not self.undivided:
-                coded = self._placed(coded, engine)
+                coded = self._number_rows(coded, engine)
                 first, last = (exp.column(end, table="sf_share") for end in (_FIRST, _LAST))
                 rank = exp.column(_RANK, table=_ROW)
                 conditions.append(exp.Between(this=rank, low=first, high=last))
             query = (
                 exp.select(
                     *(
-                        _renamed("sf_share", _released(position), name)
+                        _rename_column("sf_share", _released_name(position), name)
                         for position, name in enumerate(released)
                     ),
-                    *_unchanged(self.unchanged),
+                    *_unchanged_columns(self.unchanged),
                 )
                 .from_(coded.subquery(_ROW))
                 .join(exp.alias_(shares, "sf_share"), on=exp.and_(*conditions))
             )
-            yield _ordered(query, [*released, *self.unchanged])
+            yield _order_by_columns(query, [*released, *self.unchanged])
 
-    def _placed(self, coded: exp.Select, engine: Engine) -> exp.Select:
+    def _number_rows(self, coded: exp.Select, engine: Engine) -> exp.Select:
         """Number the rows of each raw combination in an order that the key determines.
 
         A keyed hash of all its columns seals a row. Equal rows have equal seals, so a second hash
         adds the number of the row among its equals; which of them comes first does not matter.
         """
         codes = [*map(_code, range(len(self.maps)))]
-        unchanged = [*map(_carried, range(len(self.unchanged)))]
+        unchanged = [*map(_carried_name, range(len(self.unchanged)))]
         if not unchanged:  # the rows of a combination are all equal
             return _with(coded, _RANK, _window(exp.RowNumber(), codes, exp.column(codes[0])))
         seal = sealed(self.key, [exp.column(name) for name in (*codes, *unchanged)])
@@ -215,10 +218,10 @@ class ByRow:
         columns = [*range(width), *range(width + 1, width + 1 + released)]
         renamed = self.shares.take(order).select(columns)
         renamed = renamed.rename_columns(
-            [*map(_code, range(width)), *map(_released, range(released))]
+            [*map(_code, range(width)), *map(_released_name, range(released))]
         )
         placed = renamed.append_column(_FIRST, [starts - base + 1])
-        return _signed(placed.append_column(_LAST, [ends - base]))
+        return _cast_signed(placed.append_column(_LAST, [ends - base]))
 
 
 @dataclass(frozen=True)
@@ -240,9 +243,9 @@ class ByCuts:
     def released(self, engine: Engine, table: exp.Table) -> Iterator[exp.Query]:
         """Yield the query whose result is released, valid inside the context."""
         names = [column_map.column for column_map in self.maps]
-        carried = [*map(_code, range(len(names))), *map(_carried, range(len(self.unchanged)))]
+        carried = [*map(_code, range(len(names))), *map(_carried_name, range(len(self.unchanged)))]
         with ExitStack() as lent:
-            rows = _coded(engine, table, self.maps, self.unchanged, lent)
+            rows = _select_codes(engine, table, self.maps, self.unchanged, lent)
             rows = rows.select(exp.alias_(exp.cast(exp.convert(0), "BIGINT"), _NODE))
             for cuts in self.depths:
                 joined = exp.alias_(lent.enter_context(engine.lend(cuts)), "sf_cut", table=True)
@@ -269,9 +272,11 @@ class ByCuts:
             labelled = self.ends.rename_columns([_NODE, *map(_label, range(len(names)))])
             ends = exp.alias_(lent.enter_context(engine.lend(labelled)), "sf_end", table=True)
             same_node = exp.column(_NODE, table=_ROW).eq(exp.column(_NODE, table="sf_end"))
-            labels = (_renamed("sf_end", _label(i), name) for i, name in enumerate(names))
-            query = exp.select(*labels, *_unchanged(self.unchanged)).from_(rows.subquery(_ROW))
-            yield _ordered(query.join(ends, on=same_node), [*names, *self.unchanged])
+            labels = (_rename_column("sf_end", _label(i), name) for i, name in enumerate(names))
+            query = exp.select(*labels, *_unchanged_columns(self.unchanged)).from_(
+                rows.subquery(_ROW)
+            )
+            yield _order_by_columns(query.join(ends, on=same_node), [*names, *self.unchanged])
 
 
 Recoding = ByColumn | ByRow | ByCuts
@@ -281,34 +286,34 @@ def relabelled(recoding: Recoding, labels: Mapping[str, _Relabel]) -> Recoding:
     """Return a recoding with the labels of some columns rewritten."""
     if isinstance(recoding, ByColumn):
         maps = (
-            replace(column_map, labels=_changed(column_map.labels, labels[column_map.column]))
+            replace(column_map, labels=_change_labels(column_map.labels, labels[column_map.column]))
             if column_map.column in labels
             else column_map
             for column_map in recoding.maps
         )
         return replace(recoding, maps=tuple(maps))
     if isinstance(recoding, ByCuts):
-        return replace(recoding, ends=_relabelled(recoding.ends, 1, labels))
-    return replace(recoding, shares=_relabelled(recoding.shares, len(recoding.maps) + 1, labels))
+        return replace(recoding, ends=_relabel_table(recoding.ends, 1, labels))
+    return replace(recoding, shares=_relabel_table(recoding.shares, len(recoding.maps) + 1, labels))
 
 
-def _relabelled(table: pa.Table, first: int, labels: Mapping[str, _Relabel]) -> pa.Table:
+def _relabel_table(table: pa.Table, first: int, labels: Mapping[str, _Relabel]) -> pa.Table:
     """Rewrite the labels of a table, from the column at index `first` on."""
     for index in range(first, table.num_columns):
         name = table.column_names[index]
         if name in labels:
             column = table.column(index).combine_chunks()
-            table = table.set_column(index, name, _changed(column, labels[name]))
+            table = table.set_column(index, name, _change_labels(column, labels[name]))
     return table
 
 
-def _changed(labels: pa.Array, change: Callable[[str], str]) -> pa.Array:
+def _change_labels(labels: pa.Array, change: Callable[[str], str]) -> pa.Array:
     coded = labels.dictionary_encode()
     changed = pa.array([change(label) for label in coded.dictionary.to_pylist()], labels.type)
     return changed.take(coded.indices)
 
 
-def _coded(
+def _select_codes(
     engine: Engine,
     table: exp.Table,
     maps: Sequence[ColumnMap],
@@ -318,7 +323,7 @@ def _coded(
     """Select each row with codes and labels of its columns; drop rows with unmapped values."""
     query = exp.Select().from_(exp.alias_(table.copy(), "sf_source", table=True), copy=False)
     selected: list[exp.Expr] = [
-        exp.alias_(exp.column(name, table="sf_source", quoted=True), _carried(position))
+        exp.alias_(exp.column(name, table="sf_source", quoted=True), _carried_name(position))
         for position, name in enumerate(unchanged)
     ]
     conditions: list[exp.Expr] = []
@@ -380,35 +385,37 @@ def _without(query: exp.Select, suppressed: exp.Table, width: int) -> exp.Select
     return joined.where(exp.column(_code(0), table="sf_gone").is_(exp.Null()))
 
 
-def _numbered(suppressed: pa.Table) -> pa.Table:
-    return _signed(suppressed.rename_columns([*map(_code, range(suppressed.num_columns))]))
+def _number_columns(suppressed: pa.Table) -> pa.Table:
+    return _cast_signed(suppressed.rename_columns([*map(_code, range(suppressed.num_columns))]))
 
 
-def _signed(table: pa.Table) -> pa.Table:
+def _cast_signed(table: pa.Table) -> pa.Table:
     types = [(field.name, _SIGNED.get(field.type, field.type)) for field in table.schema]
     return table.cast(pa.schema(types))
 
 
-def _ordered(query: exp.Select, names: Sequence[str]) -> exp.Select:
+def _order_by_columns(query: exp.Select, names: Sequence[str]) -> exp.Select:
     """Order by every released column."""
     outer = exp.select(*(exp.column(name, quoted=True) for name in names))
     return outer.from_(query.subquery("sf_released")).order_by(*total_order(names))
 
 
-def _unchanged(names: Sequence[str]) -> list[exp.Expr]:
+def _unchanged_columns(names: Sequence[str]) -> list[exp.Expr]:
     """Return the columns that are released unchanged, under their original names."""
-    return [_renamed(_ROW, _carried(position), name) for position, name in enumerate(names)]
+    return [
+        _rename_column(_ROW, _carried_name(position), name) for position, name in enumerate(names)
+    ]
 
 
-def _renamed(table: str, inner: str, name: str) -> exp.Expr:
+def _rename_column(table: str, inner: str, name: str) -> exp.Expr:
     return exp.alias_(exp.column(inner, table=table), name, quoted=True)
 
 
-def _carried(position: int) -> str:
+def _carried_name(position: int) -> str:
     return f"sf_carried_{position}"
 
 
-def _released(position: int) -> str:
+def _released_name(position: int) -> str:
     return f"sf_released_{position}"
 
 

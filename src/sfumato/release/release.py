@@ -113,7 +113,7 @@ _CELLS = ("cell", "cells")
 def with_bars(release: Release, chosen: str) -> pa.Table:
     """Return a table in which `n_sd` follows each noisy `n`, or `n_ranks95` for errors in ranks."""
     table = release.tables[chosen]
-    stated = _stated(release, chosen)
+    stated = _stated_errors(release, chosen)
     columns: dict[str, Any] = {}
     for name in table.column_names:
         columns[name] = table.column(name)
@@ -125,7 +125,7 @@ def with_bars(release: Release, chosen: str) -> pa.Table:
     return pa.table(columns)
 
 
-def _stated(release: Release, chosen: str) -> Mapping[str, Any]:
+def _stated_errors(release: Release, chosen: str) -> Mapping[str, Any]:
     """Return the stated error of each noisy column."""
     error = release.error or {}
     if release.guarantee.kind != "differential privacy":

@@ -138,7 +138,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     writing was interrupted there. A release of one file may have been renamed or copied with its
     side-car, which then describes the given file.
     """
-    sidecar = _finished(path)
+    sidecar = _read_finished(path)
     if sidecar is None:
         return None
     try:
@@ -154,7 +154,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
     elif len(marks) == 1 and _is(path, *marks.values()):  # a copy under another name
         sidecar["tables"] = [{**table, "file": path.name} for table in sidecar["tables"]]
     else:
-        raise _changed(path, path)
+        raise _release_changed(path, path)
     tables = {Path(table["file"]).name for table in sidecar["tables"]}
     if not path.is_dir() and not tables <= {path.name}:  # the side-car describes other files
         raise unreadable(path)
@@ -163,7 +163,7 @@ def read_sidecar(path: Path) -> dict[str, Json] | None:
 
 def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
     """Read the side-car of a release that is a table of an engine."""
-    sidecar = _finished(path)
+    sidecar = _read_finished(path)
     try:
         if sidecar is None or _marks(sidecar):
             return None
@@ -173,7 +173,7 @@ def read_table_sidecar(path: Path, engine: str) -> dict[str, Json] | None:
         return None
 
 
-def _finished(path: Path) -> dict[str, Json] | None:
+def _read_finished(path: Path) -> dict[str, Json] | None:
     if unfinished(path) or unfinished(sidecar_file(path)):  # a table has nothing else here
         raise SourceError(
             "release_unreadable",
@@ -310,10 +310,10 @@ def _check_file(path: Path, name: str, mark: str) -> None:
             f"'{name}', which is missing. Put it back, or make the release again.",
         )
     if checksum(file) != mark:
-        raise _changed(path, file)
+        raise _release_changed(path, file)
 
 
-def _changed(path: Path, file: Path) -> SourceError:
+def _release_changed(path: Path, file: Path) -> SourceError:
     return SourceError(
         "release_changed",
         f"'{file}' was changed after its release: it differs from what its side-car "

@@ -71,7 +71,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
             fits = fitting_kinds(engine) if csv else {}
             kinds = {name: _kind(name, held[name], fits, facts) for name in held} if csv else held
             recognised = {
-                name: _recognised(engine, name, kinds[name], fits.get(name), facts[name])
+                name: _recognise_spelling(engine, name, kinds[name], fits.get(name), facts[name])
                 for name in texts
             }
             asked = {
@@ -103,7 +103,7 @@ def open_unknown(source: Source, progress: Progress | None, *, ours: bool) -> Un
     return Unknown(engine, schema, guesses, seen)
 
 
-def _recognised(
+def _recognise_spelling(
     engine: DuckDB, name: str, kind: Kind, fits: set[Kind] | None, fact: TextFacts
 ) -> Recognised:
     """Recognise how a column of text is written.

@@ -168,7 +168,7 @@ class ReleaseWriter:
             # Locks are taken in one order everywhere, so that two writers cannot wait for each
             # other.
             for folder in sorted(self._scratches):
-                locked.enter_context(_locked(folder))
+                locked.enter_context(_lock_folder(folder))
             if self._folder is not None and is_folder(self.path):
                 check_replaceable(self.path)  # files that appeared since would be lost
             try:
@@ -293,7 +293,7 @@ def writing(
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Lock a folder while files appear in it; without locks, checksums reveal a mixture."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -258,7 +258,9 @@ class _Parser(Parser):
         with self._at(("max_epsilon",)):
             self._most = positive(document.get("max_epsilon", EPSILON_MAXIMUM), "max_epsilon")
         with self._at(("sandbox",)):
-            sandbox = checked_choice(self._typed(document.get("sandbox", ""), str, ("sandbox",)))
+            sandbox = checked_choice(
+                self._require_type(document.get("sandbox", ""), str, ("sandbox",))
+            )
         deadline = self._count(document, "deadline_seconds", default=0)
         budgets = {
             name: self._budget(raw, ("populations", name))
@@ -287,11 +289,11 @@ class _Parser(Parser):
         self, table: dict[str, object], key: str, table_path: KeyPath
     ) -> dict[str, dict[str, object]]:
         """A table of tables; its keys follow our rules for names."""
-        tables = self._typed(table.get(key, {}), dict, (*table_path, key))
+        tables = self._require_type(table.get(key, {}), dict, (*table_path, key))
         for name in tables:
             with self._at((*table_path, key, name)):
                 check_name(name, f"An entry of {key!r}")
-            self._typed(tables[name], dict, (*table_path, key, name))
+            self._require_type(tables[name], dict, (*table_path, key, name))
         # "Ann" and "ann" are one name for people and for some databases.
         if pair := clash(tables):
             message = f"{quoted(list(tables)[pair[1]])} stands here twice if case is ignored."
@@ -299,7 +301,7 @@ class _Parser(Parser):
         return tables
 
     def _count(self, table: dict[str, object], key: str, *, default: int) -> int:
-        number = self._typed(table.get(key, default), int, (key,))
+        number = self._require_type(table.get(key, default), int, (key,))
         if number < 0:
             message = f"{key} must not be negative."
             raise self._lines.error("vault_config_invalid", (key,), message)
@@ -318,7 +320,7 @@ class _Parser(Parser):
         datasets: dict[str, PrivateSet | PublicSet] = {}
         for name, raw in self._named(document, "datasets", ()).items():
             table_path: KeyPath = ("datasets", name)
-            public = self._typed(raw.get("public", False), bool, (*table_path, "public"))
+            public = self._require_type(raw.get("public", False), bool, (*table_path, "public"))
             # A public table with a unit or a population is a mistake that would leave people
             # unprotected, so an unknown key is refused and not ignored.
             own = ("keys", "fanouts") if public else ("unit", "population", "consent", "purposes")
@@ -336,7 +338,7 @@ class _Parser(Parser):
             unit = self._unit(
                 declared_unit
                 if declared_unit == "row"
-                else self._typed(declared_unit, dict, key_path),
+                else self._require_type(declared_unit, dict, key_path),
                 key_path,
             )
             consent = self._need(raw, "consent", str, table_path) if "consent" in raw else None
@@ -348,14 +350,14 @@ class _Parser(Parser):
 
     def _limits(self, document: object) -> VaultLimits:
         """`[limits]` for all principals, then `[limits.principals.NAME]` for single ones."""
-        raw = self._typed(document, dict, ("limits",))
+        raw = self._require_type(document, dict, ("limits",))
         self._known(raw, (*_LIMITS, "vault_mebibytes", "principals"), ("limits",))
         usual = self._principal_limits(raw, PrincipalLimits(), ("limits",))
         by_principal: dict[str, PrincipalLimits] = {}
-        named = self._typed(raw.get("principals", {}), dict, ("limits", "principals"))
+        named = self._require_type(raw.get("principals", {}), dict, ("limits", "principals"))
         for name, table in named.items():
             table_path = ("limits", "principals", name)
-            self._known(self._typed(table, dict, table_path), _LIMITS, table_path)
+            self._known(self._require_type(table, dict, table_path), _LIMITS, table_path)
             # What one principal's table leaves out is as for all others, not the built-in default.
             by_principal[name] = self._principal_limits(table, usual, table_path)
         vault_mebibytes = self._limit(
@@ -371,7 +373,7 @@ class _Parser(Parser):
         )
 
     def _limit(self, raw: Mapping[str, object], key: str, default: int, table_path: KeyPath) -> int:
-        number = self._typed(raw.get(key, default), int, (*table_path, key))
+        number = self._require_type(raw.get(key, default), int, (*table_path, key))
         if number < 1:
             raise self._lines.error(
                 "vault_config_invalid", (*table_path, key), f"{key} must be at least 1."
@@ -383,8 +385,8 @@ class _Parser(Parser):
         if "purposes" not in raw:
             return ()
         listed = tuple(
-            self._typed(purpose, str, key_path)
-            for purpose in self._typed(raw["purposes"], list, key_path)
+            self._require_type(purpose, str, key_path)
+            for purpose in self._require_type(raw["purposes"], list, key_path)
         )
         with self._at(key_path):
             check_purposes(listed, unit)
@@ -392,8 +394,8 @@ class _Parser(Parser):
 
     def _identity(self, raw: dict[str, object], table_path: KeyPath) -> tuple[str, ...]:
         key_path = (*table_path, "identity")
-        listed = self._typed(raw.get("identity", []), list, key_path)
-        return tuple(self._typed(name, str, key_path) for name in listed)
+        listed = self._require_type(raw.get("identity", []), list, key_path)
+        return tuple(self._require_type(name, str, key_path) for name in listed)
 
     def _check_population(
         self, name: str, budgets: Mapping[str, Budget], table_path: KeyPath
@@ -405,8 +407,8 @@ class _Parser(Parser):
     def _keys(self, raw: dict[str, object], table_path: KeyPath) -> dict[tuple[str, ...], int]:
         keys: dict[tuple[str, ...], int] = {}
         key_path = (*table_path, "keys")
-        for entry in self._typed(raw.get("keys", []), list, key_path):
-            key = self._typed(entry, dict, key_path)
+        for entry in self._require_type(raw.get("keys", []), list, key_path):
+            key = self._require_type(entry, dict, key_path)
             self._known(key, ("columns", "rows"), key_path)
             columns = self._need(key, "columns", list, key_path)
             rows = self._need(key, "rows", int, key_path)
@@ -421,7 +423,7 @@ class _Parser(Parser):
     def _fanouts(self, raw: dict[str, object], table_path: KeyPath) -> dict[str, int]:
         """By column, how many rows share a value; vaults of early drafts have no such table."""
         key_path = (*table_path, "fanouts")
-        fanouts = self._typed(raw.get("fanouts", {}), dict, key_path)
+        fanouts = self._require_type(raw.get("fanouts", {}), dict, key_path)
         if not all(type(rows) is int and rows >= 1 for rows in fanouts.values()):
             message = "fanouts is { zip = 1 }: of each column, how many rows share a value."
             raise self._lines.error("vault_config_invalid", key_path, message)

@@ -364,7 +364,7 @@ class Session:
         answer = keeper.answer(
             asked,
             asker,
-            lambda: self._opened(datasets, public, purpose, versions),
+            lambda: self._open_datasets(datasets, public, purpose, versions),
             check_data=lambda: self._check_ready(prepared),
             request_id=request_id,
             consent=versions,
@@ -378,7 +378,7 @@ class Session:
         prepared.check_runnable(self.gatekeeper.deadline_seconds or None)
 
     @contextmanager
-    def _opened(
+    def _open_datasets(
         self,
         private: tuple[str, ...],
         public: tuple[str, ...],

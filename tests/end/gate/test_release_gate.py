@@ -166,7 +166,7 @@ def test_of_a_large_table_some_people_are_tried(monkeypatch: pytest.MonkeyPatch)
 def test_a_table_whose_combinations_do_not_fit_is_counted_where_it_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sfumato.attack.release_check._counted", lambda _decided: None)
+    monkeypatch.setattr("sfumato.attack.release_check._count_original", lambda _decided: None)
     with sf.read("people.csv", "people.toml") as people:
         found = people.anonymize(k=4, attacks=True, require=["link<0.26"]).findings
     assert found["homogeneity"].success.value == 0.5

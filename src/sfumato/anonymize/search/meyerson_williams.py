@@ -47,7 +47,7 @@ def search(problem: Problem, cost: Cost, watch: SearchProgress) -> Partition:
     point = np.repeat(np.arange(len(points)), points.counts)
     cells = np.stack([leaves[point] for leaves in points.leaves])
     distances = (cells[:, :, None] != cells[:, None, :]).sum(axis=0)
-    groups = _parted(_cover(distances, sizes, watch), k)
+    groups = _make_disjoint(_cover(distances, sizes, watch), k)
     group = np.empty(len(point), dtype=np.int64)
     for number, rows in enumerate(groups):
         group[list(rows)] = number
@@ -118,7 +118,7 @@ def _diameters(table: IntArray, distances: IntArray) -> IntArray:
     return widest
 
 
-def _parted(cover: list[set[int]], k: int) -> list[set[int]]:
+def _make_disjoint(cover: list[set[int]], k: int) -> list[set[int]]:
     """Make the sets disjoint: a shared row leaves the larger set, or two sets of k rows unite."""
     groups: list[set[int]] = []
     for added in cover:

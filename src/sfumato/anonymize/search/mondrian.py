@@ -52,7 +52,7 @@ class Runs:
     def of(cls, box: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray) -> Runs:
         """Sort the values of all boxes together."""
         width = int(values.max()) + 1
-        keys, rows = _summed(box, values, counts, width)
+        keys, rows = _sum_by_key(box, values, counts, width)
         owner, value = np.divmod(keys, width)
         starts = _starts(owner)
         rows_up_to_value = np.cumsum(rows)
@@ -112,7 +112,7 @@ def best_cuts(
     )
 
 
-def _summed(
+def _sum_by_key(
     box: NDArray[np.int32], values: NDArray[np.integer], counts: IntArray, width: int
 ) -> tuple[IntArray, IntArray]:
     """Return the keys box * width + value that occur, in order, and the rows of each.

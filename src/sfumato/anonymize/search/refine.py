@@ -65,13 +65,13 @@ def refine(
     watch, ended = SearchProgress(limit_seconds=limit_seconds), outcome.ended
     while step is not None:
         numbers = released_classes(step.node, [leaves[remaining] for leaves in points.leaves])
-        # Class numbers of each round begin at 0; `_joined` shifts them.
+        # Class numbers of each round begin at 0; `_join_rounds` shifts them.
         groups.append((remaining[numbers >= 0], numbers[numbers >= 0]))
         steps.append(step)
         remaining = remaining[numbers < 0]
         ended = ended or step.ended or (watch.ended if watch.expired else None)
         step = None if ended or len(steps) > _MOST_ROUNDS else _again(step, cost, weights, watch)
-    release = _joined(problem, points, steps, groups)
+    release = _join_rounds(problem, points, steps, groups)
     figures = outcome_facts(outcome.algorithm, release, weights)
     refined = Partition(
         **figures,
@@ -91,7 +91,7 @@ def _again(
     problem = step.node.problem
     if step.suppressed < max(problem.smallest, 1):
         return None
-    views = tuple(_suppressed(view, step) for view in problem.views)
+    views = tuple(_failing_rows(view, step) for view in problem.views)
     # A round must release half of the rest; if that is impossible, at least one class.
     for allowed in (step.suppressed // 2, step.suppressed - problem.smallest):
         remaining = replace(problem, views=views, rows=step.suppressed, allowed=allowed)
@@ -110,7 +110,7 @@ def _again(
     return None
 
 
-def _suppressed(view: View, step: Generalization) -> View:
+def _failing_rows(view: View, step: Generalization) -> View:
     """Return the rows of a view in classes that fail."""
     rows = np.flatnonzero(released_classes(step.node, [codes[0] for codes in view.codes]) < 0)
     return replace(
@@ -121,7 +121,7 @@ def _suppressed(view: View, step: Generalization) -> View:
     )
 
 
-def _joined(
+def _join_rounds(
     problem: Problem,
     points: DataPoints,
     steps: Sequence[Generalization],

@@ -69,7 +69,7 @@ class SelectableRows:
         """Return the aggregate over every selection, empty ones only if it has a value there."""
         if aggregate == "count":
             expected = float((self.chance * self.count).sum())
-            return _clamped(float(self.least.sum()), float(self.most.sum()), expected)
+            return _clamp_estimate(float(self.least.sum()), float(self.most.sum()), expected)
         possible = self.most[self.group] > 0
         if np.isnan(self.low[possible]).any() or np.isnan(self.high[possible]).any():
             return AnswerBounds(None, None, None)
@@ -78,15 +78,17 @@ class SelectableRows:
         below = self._side(self.low)
         above = self._side(-self.high)
         if aggregate == "sum":
-            return _clamped(below.least_sum(), -above.least_sum(), self._expected_sum())
+            return _clamp_estimate(below.least_sum(), -above.least_sum(), self._expected_sum())
         if not self.most.any():
             return AnswerBounds(None, None, None)
         if aggregate == "avg":
             rows = float((self.chance * self.count).sum())
-            return _clamped(below.least_mean(), -above.least_mean(), self._expected_sum() / rows)
+            return _clamp_estimate(
+                below.least_mean(), -above.least_mean(), self._expected_sum() / rows
+            )
         if aggregate == "min":
-            return _clamped(below.least(), -above.least_largest(), self._expected_least(1))
-        return _clamped(below.least_largest(), -above.least(), self._expected_least(-1))
+            return _clamp_estimate(below.least(), -above.least_largest(), self._expected_least(1))
+        return _clamp_estimate(below.least_largest(), -above.least(), self._expected_least(-1))
 
     def _side(self, values: FloatArray) -> _Extreme:
         """Sort the entries of each group by value; count the rows that must and may be taken."""
@@ -156,7 +158,7 @@ def _product(values: FloatArray, rows: IntArray) -> FloatArray:
     return np.where(rows > 0, values, 0.0) * rows
 
 
-def _clamped(lower: float, upper: float, estimate: float) -> AnswerBounds:
+def _clamp_estimate(lower: float, upper: float, estimate: float) -> AnswerBounds:
     return AnswerBounds(lower, upper, min(max(estimate, lower), upper))
 
 

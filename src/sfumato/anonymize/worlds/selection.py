@@ -339,7 +339,7 @@ class ReleasedTable:
                     f"The question names column {name!r}, which the release has not; it has "
                     f"{', '.join(map(repr, table.columns))}.",
                 )
-        starred = _starred(table) & suppressed
+        starred = _is_starred(table) & suppressed
         columns = {
             name: _known(schema.column(name), table, starred, where.constants(name))
             for name in where.columns
@@ -368,7 +368,7 @@ class ReleasedTable:
         )
 
 
-def _starred(table: Frequencies) -> BoolArray:
+def _is_starred(table: Frequencies) -> BoolArray:
     """Return which combinations are blank in every column, and so suppressed."""
     starred = np.ones(len(table), dtype=bool)
     for axis, codes in zip(table.axes, table.codes, strict=True):
@@ -392,7 +392,7 @@ def _known(
     plain = column.role is not Role.QUASI and ROOT not in texts
     declared = Column(column.name, column.kind, spelling=column.spelling) if plain else column
     taxonomy = universe(declared, [*texts, *([] if plain else _outermost(column))])
-    vague = np.array([text == ROOT and not _bounded(column) for text in texts], dtype=bool)
+    vague = np.array([text == ROOT and not _has_bounds(column) for text in texts], dtype=bool)
     if not taxonomy.leaves:
         raise _endless(column)
     stretches = stretches_between(declared, taxonomy, texts, constants)
@@ -417,7 +417,7 @@ def _outermost(column: Column) -> Sequence[Scalar]:
     return (column.domain.low, column.domain.high) if isinstance(column.domain, Bounds) else ()
 
 
-def _bounded(column: Column) -> bool:
+def _has_bounds(column: Column) -> bool:
     """Return whether the schema bounds the numbers of the column."""
     return column.domain is not None or (
         column.hierarchy is not None and column.hierarchy.declared is not None

@@ -73,12 +73,12 @@ class ColumnBins:
         values = np.flatnonzero(leaves >= 0)
         shares[values, np.searchsorted(self.edges, leaves[values], side="right") - 1] = 1.0
         for indexes, covers in self._read(labels, np.flatnonzero(leaves < 0).tolist()):
-            shares[indexes, :-1] = self._covered(covers)
+            shares[indexes, :-1] = self._shares_of_runs(covers)
         # Rows must add up to 1; the rest are values outside the column.
         shares[:, -1] = 1.0 - shares[:, :-1].sum(axis=1)
         return shares.clip(min=0.0)
 
-    def _covered(self, covers: Covers) -> FloatArray:
+    def _shares_of_runs(self, covers: Covers) -> FloatArray:
         """Return the shares of bins of labels that cover runs of leaves."""
         low = np.maximum(covers.first[:, None], self.edges[:-1])
         high = np.minimum(covers.last[:, None] + 1, self.edges[1:])
@@ -111,7 +111,7 @@ def bins_of(column: Column, labels: Sequence[Leaf], original: Frequencies) -> Co
     values = original.axes[0].decode(original.codes[0]).to_pylist()
     taxonomy = universe(column, [*labels, *values])
     leaves = taxonomy.positions(values)
-    if (leaves < 0).any() and not _closed(column):
+    if (leaves < 0).any() and not _lists_all_values(column):
         lacking = [values[index] for index in np.flatnonzero(leaves < 0)]
         taxonomy = grow(column, [*taxonomy.leaves, *lacking])
         leaves = taxonomy.positions(values)
@@ -149,7 +149,7 @@ def _lengths(taxonomy: Taxonomy, own: BoolArray) -> FloatArray:
     return lengths
 
 
-def _closed(column: Column) -> bool:
+def _lists_all_values(column: Column) -> bool:
     """Return whether the hierarchy lists every value that can occur."""
     return column.hierarchy is not None and column.hierarchy.declared is not None
 
@@ -184,7 +184,7 @@ class CountedRows:
     def labels(self, name: str) -> list[Leaf]:
         """Return the distinct cells of a column; none if the release lacks it."""
         held = self._table_with(name)
-        return [] if held is None else _values(self._counted(held, [name]), name)
+        return [] if held is None else _values(self._count(held, [name]), name)
 
     def pair(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
         """Return the shares of rows by the bins of two columns."""
@@ -193,7 +193,7 @@ class CountedRows:
         if None in holders:
             return np.outer(self.single(first), self.single(second))
         if holders[0] is holders[1] and holders[0] is not None:
-            counted = self._counted(holders[0], names)
+            counted = self._count(holders[0], names)
             return _shares(counted.counts, self._rows(counted, first), self._rows(counted, second))
         return self._across(first, second)
 
@@ -202,7 +202,7 @@ class CountedRows:
         holders = (self.release.table, self.release.buckets)
         return next((table for table in holders if table is not None and name in table.names), None)
 
-    def _counted(self, held: HeldTable, names: Sequence[str]) -> Frequencies:
+    def _count(self, held: HeldTable, names: Sequence[str]) -> Frequencies:
         weight = COUNT if held is self.release.buckets else None
         return held.counted(names, weight=weight)
 
@@ -211,7 +211,7 @@ class CountedRows:
         held = self._table_with(bins.column.name)
         if held is None:
             return bins.shares_if_unknown
-        counted = self._counted(held, [bins.column.name])
+        counted = self._count(held, [bins.column.name])
         return _shares(counted.counts, self._rows(counted, bins)).reshape(-1)
 
     def _across(self, first: ColumnBins, second: ColumnBins) -> FloatArray:
@@ -220,7 +220,7 @@ class CountedRows:
         for bins in (first, second):
             held = self._table_with(bins.column.name)
             assert held is not None
-            counted = self._counted(held, [GROUP, bins.column.name])
+            counted = self._count(held, [GROUP, bins.column.name])
             groups = _codes(counted, GROUP)
             sides.append((_values(counted, GROUP), groups, counted.counts, bins, counted))
         known = {group: number for number, group in enumerate(sides[0][0])}
@@ -342,11 +342,11 @@ _RANGED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 
 def published_counts(release: Release, schema: Schema) -> CountedTables:
     """Return the tables of a publication that count rows by declared columns."""
-    labelled = (_labelled(table, schema) for table in release.tables.values())
+    labelled = (_label_table(table, schema) for table in release.tables.values())
     return CountedTables([counted for counted in labelled if counted is not None], _COUNT)
 
 
-def _labelled(table: pa.Table, schema: Schema) -> pa.Table | None:
+def _label_table(table: pa.Table, schema: Schema) -> pa.Table | None:
     """Return a table with the columns of the schema that it has, and its counts."""
     if _COUNT not in table.column_names:
         return None

@@ -116,7 +116,7 @@ def compare(
     ... )  # doctest: +SKIP
     >>> comparison.frontier[0].name  # doctest: +SKIP
     """
-    declared = _declared(original, schema)
+    declared = _read_schema(original, schema)
     people = source_of(original)
     if people is None:
         raise ParameterError(
@@ -161,7 +161,7 @@ def compare_held(
     synthetic: Sequence[str] = (),
 ) -> Comparison:
     """Compare candidates with an original that is open."""
-    named, schema, people = _named(candidates), original.schema, original.people
+    named, schema, people = _name_candidates(candidates), original.schema, original.people
     made_up = _made_up(named, synthetic)
     if people.empty:
         raise ParameterError(
@@ -173,7 +173,7 @@ def compare_held(
         scratch = opened.enter_context(Scratch(temporary_folder(), "sfumato-"))
         entries = [
             opened.enter_context(
-                _entered(name, candidate, schema, scratch, synthetic=name in made_up)
+                _open_candidate(name, candidate, schema, scratch, synthetic=name in made_up)
             )
             for name, candidate in named
         ]
@@ -198,7 +198,7 @@ def _report_step(
     progress(entry_number + steps_done / total, of)
 
 
-def _declared(original: Source | Table, schema: str | Path | Schema | None) -> Schema:
+def _read_schema(original: Source | Table, schema: str | Path | Schema | None) -> Schema:
     if isinstance(original, Table):
         if schema is not None:
             raise ParameterError(
@@ -216,7 +216,7 @@ def _declared(original: Source | Table, schema: str | Path | Schema | None) -> S
     return schema if isinstance(schema, Schema) else load(arguments.path(schema, "schema"))
 
 
-def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
+def _name_candidates(candidates: Candidates) -> list[tuple[str, Source | Release]]:
     """Give each candidate a unique name: the given one, or the stem of its file."""
     if isinstance(candidates, Mapping):
         pairs = [
@@ -224,7 +224,7 @@ def _named(candidates: Candidates) -> list[tuple[str, Source | Release]]:
         ]
     elif isinstance(candidates, list | tuple):
         pairs = [
-            (_called(candidate, number), candidate)
+            (_candidate_name(candidate, number), candidate)
             for number, candidate in enumerate(candidates, start=1)
         ]
     else:
@@ -272,7 +272,7 @@ def _made_up(named: Sequence[tuple[str, Source | Release]], synthetic: Sequence[
     return synthetic_names
 
 
-def _called(candidate: object, position: int) -> str:
+def _candidate_name(candidate: object, position: int) -> str:
     source = candidate.source if isinstance(candidate, Table) else candidate
     if isinstance(source, str | Path):
         text = str(source)
@@ -312,7 +312,7 @@ class _Entry:
 
 
 @contextmanager
-def _entered(
+def _open_candidate(
     name: str, candidate: Source | Release, schema: Schema, scratch: Path, *, synthetic: bool
 ) -> Iterator[_Entry]:
     if isinstance(candidate, Release):
@@ -386,7 +386,7 @@ class ComparedOriginal:
         """Attack and measure one candidate."""
         guarantee = entry.guarantee
         epsilon, delta = entry.promised or (None, None)
-        reached = self._reached(entry)
+        reached = self._measure_candidate(entry)
         reached["remarks"] = (*unread_sidecar(entry.source), *reached.get("remarks", ()))
         return Candidate(
             name=entry.name,
@@ -395,12 +395,12 @@ class ComparedOriginal:
             guarantee=guarantee.get("statement"),
             epsilon=epsilon,
             delta=delta,
-            findings=self._attacked(entry, progress),
+            findings=self._attack_candidate(entry, progress),
             utility=yardstick.measure(entry.counts),
             **reached,
         )
 
-    def _attacked(self, entry: _Entry, progress: Progress | None) -> Findings:
+    def _attack_candidate(self, entry: _Entry, progress: Progress | None) -> Findings:
         held = entry.rows or HeldRelease(
             self.people,
             rows_are="counts",
@@ -429,7 +429,7 @@ class ComparedOriginal:
         findings = run_all(case, progress, names=[name for name in names if name != MINIMALITY])
         return Findings(findings.findings, {MINIMALITY: _NO_L, **findings.refusals})
 
-    def _reached(self, entry: _Entry) -> dict[str, Any]:
+    def _measure_candidate(self, entry: _Entry) -> dict[str, Any]:
         """Measure k, l and t of a candidate; synthetic rows and counts have none."""
         if entry.rows is None or entry.is_private or self.source is None:
             return {}

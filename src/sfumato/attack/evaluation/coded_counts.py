@@ -128,9 +128,9 @@ def coding_of(column: Column, engine: Engine) -> Coding:
         key = exp.case().when(value, _integer(1)).when(exp.not_(value.copy()), _integer(0))
         return _coding(column, key, ("false", "true"), declared=True)
     if isinstance(domain, Bounds):
-        return _bounded(column, _Stretch.of(domain), declared=True)
+        return _code_bounded(column, _Stretch.of(domain), declared=True)
     if isinstance(domain, Values) and domain.size <= MOST_VALUES:
-        return _listed(column, domain.values, declared=True)
+        return _code_each_value(column, domain.values, declared=True)
     if column.kind is not Kind.TEXT and not isinstance(domain, Values):
         return _seen(column, engine)
     return _commonest(column, engine)
@@ -152,7 +152,9 @@ def _coding(
     )
 
 
-def _listed(column: Column, values: Sequence[Scalar], *, declared: bool, note: str = "") -> Coding:
+def _code_each_value(
+    column: Column, values: Sequence[Scalar], *, declared: bool, note: str = ""
+) -> Coding:
     """Give each value its own code."""
     value, labels = cell_of(column.name), [str(value) for value in values]
     if column.kind is Kind.TEXT:
@@ -182,7 +184,7 @@ class _Stretch(NamedTuple):
         return cls(bounds.low, float(bounds.span), bounds.grid_step, bounds.size or 0)
 
 
-def _bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
+def _code_bounded(column: Column, stretch: _Stretch, *, declared: bool) -> Coding:
     """Code points of a grid one by one or in equal bins, and a continuum in equal bins."""
     low, span, step, points = stretch
     if step is not None:
@@ -227,11 +229,13 @@ def _seen(column: Column, engine: Engine) -> Coding:
     (extremes,) = engine.run(query).to_pylist()
     low, high = extremes["low"], extremes["high"]
     if low is None:
-        return _listed(column, (), declared=False)
+        return _code_each_value(column, (), declared=False)
     if column.kind is Kind.REAL:
-        return _bounded(column, _Stretch(Decimal(repr(low)), high - low, None, 0), declared=False)
+        return _code_bounded(
+            column, _Stretch(Decimal(repr(low)), high - low, None, 0), declared=False
+        )
     span = (high - low).days if isinstance(low, date) else high - low
-    return _bounded(column, _Stretch(low, float(span), 1, span + 1), declared=False)
+    return _code_bounded(column, _Stretch(low, float(span), 1, span + 1), declared=False)
 
 
 def _commonest(column: Column, engine: Engine) -> Coding:
@@ -248,7 +252,7 @@ def _commonest(column: Column, engine: Engine) -> Coding:
     values = engine.run(query).column("value").to_pylist()
     note = f"compared by the {COMMONEST} values that the original has most often"
     note = note if len(values) == COMMONEST else ""
-    return _listed(column, sorted(values), declared=False, note=note)
+    return _code_each_value(column, sorted(values), declared=False, note=note)
 
 
 def _distance(column: Column, low: int | Decimal | date) -> exp.Expr:
@@ -355,7 +359,7 @@ class CodedTable:
             where = hashed.eq(0)
         counted = count(self.engine, self.view, [coding.name for coding in chosen], where=where)
         single = bool(counted.counts.max(initial=1) == 1)
-        return CodedCounts(_coded(counted, chosen), counted.counts, single)
+        return CodedCounts(_codes_of_keys(counted, chosen), counted.counts, single)
 
     def sample(self, most: int) -> CodedCounts:
         """Return combinations of all columns, for about `most` rows or more."""
@@ -364,7 +368,7 @@ class CodedTable:
         return self.counted(range(len(self.codings)), one_in=max(1, self.rows // most))
 
 
-def _coded(counted: Frequencies, codings: Sequence[Coding]) -> tuple[Codes, ...]:
+def _codes_of_keys(counted: Frequencies, codings: Sequence[Coding]) -> tuple[Codes, ...]:
     """Return the codes of counted keys."""
     return tuple(
         coding.codes(axis.decode(np.arange(axis.size)).to_pylist())[codes]

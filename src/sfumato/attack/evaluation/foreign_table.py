@@ -47,22 +47,22 @@ class Stranger:
 
 def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) -> Stranger:
     """Open a table, and read the compared columns that it has as their declared kinds."""
-    engine = _opened(source, schema)
+    engine = _open_file(source, schema)
     try:
         held = engine.columns(engine.table)
         present = [column for column in compared if column.name in held]
         if not present:
             raise SchemaError(
                 "comparison_impossible",
-                f"The synthetic table has {_listed([*held])}, and none of those to compare: "
-                f"{_listed([wanted.name for wanted in compared])}. Name its columns as the schema "
-                "does.",
+                f"The synthetic table has {_list_names([*held])}, and none of those to compare: "
+                f"{_list_names([wanted.name for wanted in compared])}. Name its columns as the "
+                "schema does.",
             )
         remarks = _form(schema, compared, list(held))
         # Cells that become missing by reading them as their kind are malformed: counted before
         # and after.
         before = _known(engine, present)
-        readable, strange = _retyped(engine, present)
+        readable, strange = _read_as_declared(engine, present)
         remarks += [
             f"{column.name} holds {held[column.name]} where {column.kind} is declared, and is left "
             "out."
@@ -83,7 +83,7 @@ def open_stranger(source: Source, schema: Schema, compared: Sequence[Column]) ->
     return Stranger(engine, tuple(readable), tuple(remarks), malformed)
 
 
-def _opened(source: Source, schema: Schema) -> Engine:
+def _open_file(source: Source, schema: Schema) -> Engine:
     """Open a file by the layout of its side-car, of the original, or the usual one."""
     names = [column.name for column in schema.columns]
     path = Path(source) if isinstance(source, str | Path) and "://" not in str(source) else None
@@ -105,15 +105,15 @@ def _form(schema: Schema, compared: Sequence[Column], held: Sequence[str]) -> li
     undeclared = [name for name in held if name not in names]
     remarks = []
     if lacking:
-        remarks.append(f"It lacks {_listed(lacking)}, which cannot be compared.")
+        remarks.append(f"It lacks {_list_names(lacking)}, which cannot be compared.")
     if undeclared:
-        remarks.append(f"It has {_listed(undeclared)}, which the schema does not declare.")
+        remarks.append(f"It has {_list_names(undeclared)}, which the schema does not declare.")
     if [name for name in held if name in names] != [name for name in names if name in held]:
         remarks.append("Its columns have another order than the schema.")
     return remarks
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     prefix = "the column" if len(names) == 1 else f"{len(names):,} columns:"
     return f"{prefix} {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
 
@@ -129,7 +129,9 @@ def _known(engine: Engine, columns: Sequence[Column]) -> dict[str, int]:
     return {column.name: number for column, number in zip(columns, numbers, strict=True)}
 
 
-def _retyped(engine: Engine, columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
+def _read_as_declared(
+    engine: Engine, columns: Sequence[Column]
+) -> tuple[list[Column], list[Column]]:
     """Read columns as their declared kinds; return those that could be read, and the others."""
     held = engine.columns(engine.table)
     strange = [column for column in columns if not _readable(held[column.name], column, engine)]

@@ -190,14 +190,14 @@ def nearest_point(value: exp.Expr, low: int, step: int) -> exp.Expr:
         # r - s >= (k - 1/2) step, in whole numbers.
         least = low_remainder - (1 - 2 * offset) * step // 2
         if least <= 1 - step:
-            return _moved(value, width, low_steps, case, offset)
+            return _shift_sql(value, width, low_steps, case, offset)
         if least < step:
             reached = exp.GTE(this=remainder.copy(), expression=literal(least))
             case = case.when(reached, literal(offset))
-    return _moved(value, width, low_steps, case, -2)
+    return _shift_sql(value, width, low_steps, case, -2)
 
 
-def _moved(
+def _shift_sql(
     value: exp.Expr, width: exp.Expr, low_steps: int, case: exp.Case, otherwise: int
 ) -> exp.Expr:
     """The SQL of q - p + k of `nearest_point`; `case` chooses k, with `otherwise` as default."""
@@ -336,11 +336,11 @@ def _integers(values: pa.Array, kind: pa.DataType) -> _Integers:
 def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integer]]:
     """Return the axis and the codes of one column."""
     if isinstance(column, Grid):
-        numbers, missing = _joined(chunks)
+        numbers, missing = _join_chunks(chunks)
         if missing is not None:
             numbers[missing] = OUTSIDE
         return column, _narrow(numbers, column.size)
-    numbered = _numbered if isinstance(chunks[0], _Integers) else _unified
+    numbered = _unify_integers if isinstance(chunks[0], _Integers) else _unify_values
     dictionary, indices = numbered(chunks)
     if isinstance(column, str):
         order = pc.sort_indices(dictionary)
@@ -359,7 +359,7 @@ def _code(chunks: list[Any], column: str | Axis) -> tuple[Axis, NDArray[np.integ
     return axis, _narrow(code_of, axis.size)[indices]
 
 
-def _unified(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
+def _unify_values(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
     """The distinct values, and for each value its position among them; past the end for NULL."""
     unified = pa.chunked_array(chunks).unify_dictionaries()
     dictionary = unified.chunk(0).dictionary
@@ -367,10 +367,10 @@ def _unified(chunks: list[pa.Array]) -> tuple[pa.Array, NDArray[np.integer]]:
     return dictionary, np.concatenate(positions)
 
 
-def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
-    """The same as `_unified` for integers."""
+def _unify_integers(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
+    """The same as `_unify_values` for integers."""
     kind = chunks[0].kind
-    numbers, missing = _joined(chunks)
+    numbers, missing = _join_chunks(chunks)
     present = numbers if missing is None else numbers[~missing]
     low, high = (int(present.min()), int(present.max())) if len(present) else (0, -1)
     if high - low >= max(_SHORT_RANGE, _RANGE_FACTOR * len(numbers)):
@@ -388,17 +388,17 @@ def _numbered(chunks: list[_Integers]) -> tuple[pa.Array, NDArray[np.integer]]:
         if missing is not None:
             slots = np.where(missing, len(used) - 1, slots)
         positions = position_of[slots]
-    return _stored(distinct, kind), positions
+    return _restore_kind(distinct, kind), positions
 
 
-def _stored(distinct: pa.Array, kind: pa.DataType) -> pa.Array:
+def _restore_kind(distinct: pa.Array, kind: pa.DataType) -> pa.Array:
     """Convert integers back to dates or booleans."""
     if pa.types.is_date32(kind):
         distinct = distinct.cast(pa.int32())
     return distinct.cast(kind)
 
 
-def _joined(chunks: Sequence[_Integers]) -> tuple[NDArray[np.integer], BoolArray | None]:
+def _join_chunks(chunks: Sequence[_Integers]) -> tuple[NDArray[np.integer], BoolArray | None]:
     """Return all numbers, and a mask of NULL where there is any."""
     numbers = np.concatenate([chunk.numbers for chunk in chunks])
     if all(chunk.missing is None for chunk in chunks):

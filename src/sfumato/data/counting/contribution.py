@@ -101,10 +101,10 @@ def bound(
     )
     query = (
         exp.union(within, sampled, distinct=False, copy=False)
-        .with_("sf_rows", as_=_owned(rows), copy=False)
+        .with_("sf_rows", as_=_owned_rows(rows), copy=False)
         .with_("sf_excessive", as_=_excessive(unit, keys if limits_groups else None), copy=False)
-        .with_("sf_grouped", as_=_grouped(used), copy=False)
-        .with_("sf_hashed", as_=_hashed(keys, used, Keyed(salt, native)), copy=False)
+        .with_("sf_grouped", as_=_group_people(used), copy=False)
+        .with_("sf_hashed", as_=_select_hashes(keys, used, Keyed(salt, native)), copy=False)
     )
     if limits_groups:
         # The keys themselves break ties of the hash.
@@ -115,7 +115,7 @@ def bound(
     )
 
 
-def _owned(rows: exp.Query) -> exp.Query:
+def _owned_rows(rows: exp.Query) -> exp.Query:
     """Return the rows that belong to somebody."""
     owned = exp.column(PERSON).is_(exp.Null()).not_()
     return (
@@ -150,7 +150,7 @@ def _excessive(unit: Unit, keys: Sequence[str] | None) -> exp.Query:
     )
 
 
-def _grouped(used: Sequence[str]) -> exp.Query:
+def _group_people(used: Sequence[str]) -> exp.Query:
     """(person, key, arguments, count) of the people above a bound."""
     columns = [exp.column(name, table="sf_rows") for name in (PERSON, *used)]
     return (
@@ -161,7 +161,7 @@ def _grouped(used: Sequence[str]) -> exp.Query:
     )
 
 
-def _hashed(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query:
+def _select_hashes(keys: Sequence[str], used: Sequence[str], keyed: Keyed) -> exp.Query:
     """Select each combination with its keyed hash, and those of its key and its person."""
     return exp.select(
         *(exp.column(name) for name in (PERSON, *used, COUNT)),
@@ -200,13 +200,13 @@ def _chosen(used: Sequence[str], table: str) -> exp.Query:
     before = exp.Paren(this=_integer(running) - count.copy())
     return exp.select(
         *(exp.column(name) for name in (*used, COUNT, "sf_digits")),
-        exp.alias_(_counted(_integer(total)), "sf_total"),
-        exp.alias_(_counted(_integer(running.copy())), "sf_running"),
-        exp.alias_(_counted(before), "sf_before"),
+        exp.alias_(_cap_row_count(_integer(total)), "sf_total"),
+        exp.alias_(_cap_row_count(_integer(running.copy())), "sf_running"),
+        exp.alias_(_cap_row_count(before), "sf_before"),
     ).from_(table, copy=False)
 
 
-def _counted(rows: exp.Expr) -> exp.Expr:
+def _cap_row_count(rows: exp.Expr) -> exp.Expr:
     """A number of rows, capped at 2^31 so that its product with a bound (2^30) fits 64 bits."""
     most = _integer(exp.convert(2 * MOST_ROWS))
     return exp.Least(this=rows, expressions=[most], ignore_nulls=True)

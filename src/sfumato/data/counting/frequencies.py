@@ -173,10 +173,10 @@ def count(
                 hint="Give salt=... and no weight.",
                 parameter="salt",
             )
-        rows = _bounded(rows, unit, keys, salt)
+        rows = _bound_rows(rows, unit, keys, salt)
     elif weight is not None:
         rows = rows.select(exp.alias_(exp.column(weight, quoted=True), COUNT))
-    counted = _counted(rows, keys, has_counts=unit.by_person or weight is not None)
+    counted = _count_query(rows, keys, has_counts=unit.by_person or weight is not None)
     for position, name in enumerate(numbers, start=len(keys)):
         counted.selects.insert(position, _if_alike(name))
     reader = engine.stream(counted)
@@ -244,13 +244,13 @@ class BoundedCounter:
         keys, positions = _keys(self.axes), [names.index(column) for column in columns]
         rows: exp.Query = _rows(self.table, self.axes, keys, None)
         if self.unit.by_person:
-            rows = _bounded(rows, self.unit, keys, self.salt)
+            rows = _bound_rows(rows, self.unit, keys, self.salt)
         holds_others = [
             axis.holds(key)
             for position, (axis, key) in enumerate(zip(self.axes, keys, strict=True))
             if position not in positions
         ]
-        counted = _counted(
+        counted = _count_query(
             rows, [keys[position] for position in positions], has_counts=self.unit.by_person
         )
         asked = tuple(self.axes[position] for position in positions)
@@ -271,7 +271,7 @@ def _keys(columns: Sequence[str | Axis]) -> list[str]:
     return [f"sf_key_{position}" for position in range(len(columns))]
 
 
-def _bounded(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:
+def _bound_rows(rows: exp.Query, unit: Unit, keys: Sequence[str], salt: str) -> exp.Query:
     """Add the person to the rows and bound the rows of each person."""
     assert unit.column is not None
     person = exp.alias_(exp.column(unit.column, quoted=True), PERSON)
@@ -295,7 +295,7 @@ def _rows(
     return query if where is None else query.where(where)
 
 
-def _counted(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.Select:
+def _count_query(rows: exp.Query, keys: Sequence[str], *, has_counts: bool) -> exp.Select:
     names = [exp.column(key) for key in keys]
     how_many = exp.Sum(this=exp.column(COUNT)) if has_counts else exp.Count(this=exp.Star())
     query = exp.select(*names, exp.alias_(exp.cast(how_many, "BIGINT"), COUNT))

@@ -119,7 +119,7 @@ class SizeCounts:
 
 def combinations(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[str]) -> int:
     """Return the number of combinations of some columns that occur, counted in the engine."""
-    grouped = _grouped(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
+    grouped = _group_columns(table, columns).select(exp.alias_(exp.convert(1), _CLASS))
     counted = exp.select(exp.alias_(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), _COUNT))
     return int(engine.run(counted.from_(grouped.subquery("sf_classes")))[_COUNT][0].as_py())
 
@@ -131,7 +131,7 @@ def cells_of(engine: Engine, table: exp.Table | exp.Subquery, columns: Sequence[
 
 def class_sizes(engine: Engine, table: exp.Table, columns: Sequence[str]) -> SizeCounts:
     """Return the sizes of the classes of some columns, counted in the engine."""
-    sizes = _grouped(table, columns).select(_counted(exp.Star(), _SIZE))
+    sizes = _group_columns(table, columns).select(_count_as(exp.Star(), _SIZE))
     return _size_counts(engine, sizes, _SIZE)
 
 
@@ -152,18 +152,18 @@ def smallest_crowds(
     return _size_counts(engine, least, _SIZE)
 
 
-def _grouped(table: exp.Table | exp.Subquery, columns: Sequence[str]) -> exp.Select:
+def _group_columns(table: exp.Table | exp.Subquery, columns: Sequence[str]) -> exp.Select:
     named = [exp.column(name, quoted=True) for name in columns]
     rows = exp.Select().from_(table.copy())
     return rows.group_by(*named) if named else rows
 
 
-def _counted(counted: exp.Expr, name: str) -> exp.Expr:
+def _count_as(counted: exp.Expr, name: str) -> exp.Expr:
     return exp.alias_(exp.cast(exp.Count(this=counted), "BIGINT"), name)
 
 
 def _size_counts(engine: Engine, sizes: exp.Select, name: str) -> SizeCounts:
-    counted = exp.select(name, _counted(exp.Star(), _COUNT)).from_(sizes.subquery("sf_sized"))
+    counted = exp.select(name, _count_as(exp.Star(), _COUNT)).from_(sizes.subquery("sf_sized"))
     result = engine.run(counted.group_by(name).order_by(name))
     arrays = [result[column].to_numpy().astype(np.int64) for column in (name, _COUNT)]
     return SizeCounts(*arrays)

@@ -320,7 +320,7 @@ def translating_errors(
                     hint="Ask a simpler question, or of fewer columns.",
                 )
             except Exception as error:  # noqa: BLE001  whatever a driver throws may quote data
-                failure = KeyboardInterrupt() if _interrupted(error) else translate(error)
+                failure = KeyboardInterrupt() if _is_interruption(error) else translate(error)
             failure.__cause__ = failure.__context__ = None
             raise failure
 
@@ -329,7 +329,7 @@ def translating_errors(
     return decorate
 
 
-def _interrupted(error: BaseException) -> bool:
+def _is_interruption(error: BaseException) -> bool:
     """Return whether an error was raised during the cleanup after Ctrl-C, which it would hide."""
     context = error.__context__
     while context is not None and not isinstance(context, KeyboardInterrupt):

@@ -110,7 +110,7 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     kinds = {field.name: kind_of(field.type) for field in schema}
     strange = [field for field in schema if kinds[field.name] is None]
     if strange:
-        named = ", ".join(f"{field.name!r} ({_called(field.type)})" for field in strange[:5])
+        named = ", ".join(f"{field.name!r} ({_type_name(field.type)})" for field in strange[:5])
         others = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
         raise SourceError(
             "column_type_unsupported",
@@ -123,7 +123,7 @@ def kinds_of(schema: pa.Schema) -> dict[str, Kind]:
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
-def _called(data_type: pa.DataType) -> str:
+def _type_name(data_type: pa.DataType) -> str:
     """Return the name of a type for messages; of a type of one database the name there."""
     if isinstance(data_type, pa.OpaqueType):
         return f"{data_type.type_name} of {data_type.vendor_name}"

@@ -189,7 +189,9 @@ def _selection(table: exp.Table, dialect: str) -> exp.Expr:
     alias = exp.to_identifier(table.alias_or_name, quoted=True)
     read: exp.Expr = stored
     if doubts:
-        read = _aliased({name: sound(name, doubt) for name, doubt in doubts.items()}, read, alias)
+        read = _alias_cells(
+            {name: sound(name, doubt) for name, doubt in doubts.items()}, read, alias
+        )
     if limits:
         cells = {name: exp.column(name, quoted=True) for name in limits}
         cut = {
@@ -198,11 +200,13 @@ def _selection(table: exp.Table, dialect: str) -> exp.Expr:
             else limit.applied(as_spelled(value, dialect))
             for name, value in cells.items()
         }
-        read = _aliased(cut, read, alias)
+        read = _alias_cells(cut, read, alias)
     return read
 
 
-def _aliased(cells: Mapping[str, exp.Expr], table: exp.Expr, alias: exp.Identifier) -> exp.Subquery:
+def _alias_cells(
+    cells: Mapping[str, exp.Expr], table: exp.Expr, alias: exp.Identifier
+) -> exp.Subquery:
     selected = (exp.alias_(cell, name, quoted=True) for name, cell in cells.items())
     read = exp.select(*selected).from_(table)
     return exp.Subquery(this=read, alias=exp.TableAlias(this=alias.copy()))

@@ -133,7 +133,7 @@ def conform(
     rows_before = 0
     for batch in batches:
         arrays = [
-            _converted(cells, asked, name, rows_before if strict else None)
+            _convert_column(cells, asked, name, rows_before if strict else None)
             for cells, (name, asked) in zip(batch.columns, kinds.items(), strict=True)
         ]
         yield pa.record_batch(arrays, schema=schema)
@@ -175,7 +175,7 @@ def _shorter(cells: CellArray, characters: int) -> CellArray:
 
 def read_leniently(cells: CellArray, asked: Column) -> CellArray:
     """Convert cells to a column; cells that do not fit become NULL."""
-    return _converted(cells, asked, asked.name, None)
+    return _convert_column(cells, asked, asked.name, None)
 
 
 def find_fitting_kinds(
@@ -185,18 +185,22 @@ def find_fitting_kinds(
     possible = {name: set(Kind) for name in names}
     for batch in batches:
         for name, cells in zip(possible, batch.columns, strict=True):
-            possible[name] = {kind for kind in possible[name] if _parsed(cells, kind) is not None}
+            possible[name] = {
+                kind for kind in possible[name] if _parse_cells(cells, kind) is not None
+            }
     return possible
 
 
-def _converted(cells: CellArray, asked: Asked, name: str, rows_before: int | None) -> CellArray:
+def _convert_column(
+    cells: CellArray, asked: Asked, name: str, rows_before: int | None
+) -> CellArray:
     """Convert one column of a batch; with `rows_before` None, cells that do not fit are NULL."""
     kind = kind_asked(asked)
     if cells.type == STORED[kind]:
         return cells
     cells = pc.cast(cells, plain(cells.type))
     if cells.type in _BYTES:
-        cells = _read(cells, _Reading(Kind.TEXT, _decoded, expected=_UTF8), name, rows_before)
+        cells = _read(cells, _Reading(Kind.TEXT, _decode_utf8, expected=_UTF8), name, rows_before)
     if fits(cells.type, kind):
         return pc.cast(cells, STORED[kind])
     if is_text(cells.type):
@@ -234,7 +238,7 @@ _BYTES = {pa.binary(), pa.large_binary(), pa.binary_view()}
 _UTF8 = "text in UTF-8"
 
 
-def _decoded(cells: CellArray) -> CellArray | None:
+def _decode_utf8(cells: CellArray) -> CellArray | None:
     """Decode bytes as UTF-8; None where some are not."""
     try:
         return pc.cast(cells, pa.string())
@@ -252,7 +256,7 @@ def _of_text(asked: Asked) -> _Reading:
             f"one of {asked.spelling.describe(asked.kind)}",
         )
     kind = kind_asked(asked)
-    return _Reading(kind, partial(_parsed, kind=kind), _PATTERN.get(kind), _EXPECTED[kind])
+    return _Reading(kind, partial(_parse_cells, kind=kind), _PATTERN.get(kind), _EXPECTED[kind])
 
 
 # Conversions of numbers and dates that are allowed where they are exact.
@@ -277,7 +281,7 @@ def _exact(cells: CellArray, kind: Kind) -> CellArray | None:
     return values
 
 
-def _parsed(cells: CellArray, kind: Kind) -> CellArray | None:
+def _parse_cells(cells: CellArray, kind: Kind) -> CellArray | None:
     """Parse text as a kind; None where some cell is no such value."""
     if kind is Kind.TEXT:
         return pc.cast(cells, pa.string())

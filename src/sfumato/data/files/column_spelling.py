@@ -56,15 +56,15 @@ def _iso(groups: Mapping[str, CellArray], pivot: int | None) -> CellArray:
     year = groups["year"]
     if pivot is not None:
         is_past_pivot = pc.greater(pc.cast(year, pa.int8()), pivot)
-        year = _joined(pc.if_else(is_past_pivot, *_texts("19", "20")), year)
+        year = _join_texts(pc.if_else(is_past_pivot, *_texts("19", "20")), year)
     month, day = (pc.utf8_lpad(groups[name], 2, "0") for name in ("month", "day"))
-    return _joined(year, month, day, separator="-")
+    return _join_texts(year, month, day, separator="-")
 
 
 def _number(groups: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kind) -> CellArray:
     sign, digits = groups["sign"], groups["whole"]
     if "inner" in groups:
-        sign = _joined(sign, groups["inner"])
+        sign = _join_texts(sign, groups["inner"])
     if spelling.thousands is not None:
         digits = pc.replace_substring_regex(digits, "[^0-9]", "")
     written = [pc.utf8_ltrim(sign, "+"), digits]
@@ -73,10 +73,10 @@ def _number(groups: Mapping[str, CellArray], spelling: NumberSpelling, kind: Kin
             pc.replace_substring(groups["decimals"], spelling.point, "."),
             groups["special"],
         ]
-    return _joined(*written)
+    return _join_texts(*written)
 
 
-def _joined(*texts: CellArray, separator: str = "") -> CellArray:
+def _join_texts(*texts: CellArray, separator: str = "") -> CellArray:
     return pc.binary_join_element_wise(*texts, *_texts(separator))
 
 
@@ -114,10 +114,10 @@ def _with_signs(plain: CellArray, spelling: NumberSpelling) -> CellArray:
             digits = pc.replace_substring_regex(digits, "^([0-9]+)([0-9]{3})", separated)
     if spelling.places:
         padded = pc.utf8_rpad(pc.utf8_ltrim(decimals, "."), spelling.places, "0")
-        decimals = _joined(*_texts("."), padded)
+        decimals = _join_texts(*_texts("."), padded)
     decimals = pc.replace_substring(decimals, ".", spelling.point)
     before, behind = _texts(*spelling.around)
-    return _joined(sign, before, digits, decimals, behind)
+    return _join_texts(sign, before, digits, decimals, behind)
 
 
 def marked(schema: pa.Schema, spellings: Mapping[str, Spelling]) -> pa.Schema:

@@ -214,7 +214,7 @@ class Records:
         row = self._ahead[: ends[0] + 1] if ends.size else self._last(self._ahead)
         self._check_bytes(row)
         self._advance(row)
-        return self._mended(row).rstrip(b"\r\n")
+        return self._replace_malformed(row).rstrip(b"\r\n")
 
     def blocks(self, separator: int, columns: int) -> Iterator[bytes]:
         """Yield the other rows in blocks; refuse rows with another number of cells."""
@@ -227,7 +227,7 @@ class Records:
             self._check_bytes(block)
             blank_line = self._check_rows(block, ends, separator, columns, blank_line)
             self._advance(block)
-            yield self._mended(block)
+            yield self._replace_malformed(block)
 
     def _fill(self) -> bool:
         """Read ahead unless a whole row is buffered; return whether there are bytes left."""
@@ -260,7 +260,7 @@ class Records:
         self._offset += len(block)
         self._line += block.count(b"\n")
 
-    def _mended(self, block: bytes) -> bytes:
+    def _replace_malformed(self, block: bytes) -> bytes:
         """A checked block as valid text; replacing bytes does not change where cells end."""
         if self._strict:
             return block
@@ -438,7 +438,7 @@ class CsvFile:
     ) -> None:
         self._ours = ours
         self._file = regular_file(path)
-        self._stream: ByteStream = _opened(self._file)
+        self._stream: ByteStream = _open_stream(self._file)
         try:
             self._open(layout, declared, strict=strict)
         except BaseException:
@@ -574,7 +574,7 @@ def _read_fully(stream: ByteStream, size: int) -> bytes:
     return first
 
 
-def _opened(file: RegularFile) -> ByteStream:
+def _open_stream(file: RegularFile) -> ByteStream:
     raw = file.open()
     if file.path.suffix.lower() == ".gz":
         return _Expanding(raw, file.name)
@@ -583,7 +583,7 @@ def _opened(file: RegularFile) -> ByteStream:
 
 def encoding_of(path: Path | str) -> str:
     """Return the assumed encoding of an undeclared file that is not UTF-8."""
-    with closing(_opened(regular_file(path))) as stream:
+    with closing(_open_stream(regular_file(path))) as stream:
         return guess_encoding(stream)
 
 

@@ -109,7 +109,7 @@ def _check_members(stream: BinaryIO, file: RegularFile) -> None:
         if member.flag_bits & _ENCRYPTED:
             raise _refusal(file, *_PASSWORD)
         sheet = _Extent()
-        for block in _unpacked(stream, member):
+        for block in _unpack_member(stream, member):
             limit -= len(block)
             sheet.look(block)
             if limit < 0:
@@ -133,7 +133,7 @@ def _bomb(file: RegularFile) -> SourceError:
     )
 
 
-def _unpacked(stream: BinaryIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
+def _unpack_member(stream: BinaryIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
     """Yield the content of a member; sizes that the archive declares are not trusted."""
     stream.seek(member.header_offset)
     head = stream.read(30)
@@ -258,7 +258,7 @@ class ExcelFile:
                 f"{self._what} has no row {at + 1:,}, which file.header_row names.",
             )
         self._first_row = at + 2
-        self._columns = self._named(rows[at], rows[at + 1 :], strict=strict)
+        self._columns = self._name_columns(rows[at], rows[at + 1 :], strict=strict)
         if not declared:
             self._columns = {name: settled(cells) for name, cells in self._columns.items()}
         self.names = list(self._columns)
@@ -282,7 +282,7 @@ class ExcelFile:
         """Release the cells."""
         self._columns = {}
 
-    def _named(
+    def _name_columns(
         self, header: Sequence[Cell], rows: list[list[Any]], *, strict: bool
     ) -> dict[str, Sequence[Cell]]:
         """The columns by name; cells without a name are refused or, if not strict, dropped."""

@@ -123,7 +123,7 @@ class StatisticsFile:
     def read(self, kinds: Mapping[str, Asked], *, strict: bool = True) -> Iterator[pa.RecordBatch]:
         """Read all rows as the given kinds; labels where that is text."""
         columns = {
-            name: self._labelled(name) if kind_asked(asked) is Kind.TEXT else self._columns[name]
+            name: self._label_cells(name) if kind_asked(asked) is Kind.TEXT else self._columns[name]
             for name, asked in kinds.items()
         }
         return read_cells(columns, kinds, strict=strict)
@@ -136,7 +136,7 @@ class StatisticsFile:
         values = {*self._columns[name]} - {None}
         return bool(values) and values <= self._labels.get(name, {}).keys()
 
-    def _labelled(self, name: str) -> Sequence[Cell]:
+    def _label_cells(self, name: str) -> Sequence[Cell]:
         labels = self._labels.get(name, {})
         return [labels.get(cell) or as_text(cell) for cell in self._columns[name]]
 

@@ -46,7 +46,7 @@ def labelled(schema: pa.Schema, columns: Iterable[Column]) -> pa.Schema:
     known = {column.name: column for column in columns if column.kind is not Kind.TEXT}
     return pa.schema(
         [
-            field.with_metadata({_MARK: _packed(known[field.name])})
+            field.with_metadata({_MARK: _pack_column(known[field.name])})
             if field.name in known and is_text(field.type)
             else field
             for field in schema
@@ -54,7 +54,7 @@ def labelled(schema: pa.Schema, columns: Iterable[Column]) -> pa.Schema:
     )
 
 
-def _packed(column: Column) -> bytes:
+def _pack_column(column: Column) -> bytes:
     keys = {} if column.spelling is None else column.spelling.keys
     return json.dumps([column.kind, keys], allow_nan=False).encode()
 

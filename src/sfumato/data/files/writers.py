@@ -57,7 +57,7 @@ _GUARDED = "^'+[=+\\-@\\t\\r]"
 
 def header_line(names: Sequence[str], separator: str = ",") -> bytes:
     """Return the header as a line of CSV."""
-    quoted = _quoted(pa.array(names, pa.large_string()), separator)
+    quoted = _quote_cells(pa.array(names, pa.large_string()), separator)
     return (separator.join(quoted.to_pylist()) + "\n").encode()
 
 
@@ -67,8 +67,8 @@ def lines(batch: pa.RecordBatch, separator: str = ",") -> bytes:
         _text(array, spelling_in(field), separator)
         for array, field in zip(batch.columns, batch.schema, strict=True)
     )
-    rows = _joined(*cells, separator=separator)
-    ended = _joined(rows, "\n")
+    rows = _join_texts(*cells, separator=separator)
+    ended = _join_texts(rows, "\n")
     # An Arrow array keeps its strings in one buffer: that buffer is the text of the file.
     _, offsets, data = ended.buffers()
     size = int(np.frombuffer(offsets, np.int64)[len(ended)]) if len(ended) else 0
@@ -93,23 +93,23 @@ def unguarded(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _text(cells: CellArray, spelling: Spelling | None, separator: str) -> CellArray:
     """A column as text of the file; only text can need quotes."""
     if spelling is not None:
-        return _quoted(write_spelled(cells, spelling), separator)
+        return _quote_cells(write_spelled(cells, spelling), separator)
     text = pc.cast(cells, pa.large_string())
     if not is_text(cells.type):
         return text
     risky = pc.match_substring_regex(text, _FORMULA)
-    guarded = pc.if_else(risky, _joined("'", text), text) if _any(risky) else text
-    return _quoted(guarded, separator)
+    guarded = pc.if_else(risky, _join_texts("'", text), text) if _any(risky) else text
+    return _quote_cells(guarded, separator)
 
 
-def _quoted(text: CellArray, separator: str) -> CellArray:
+def _quote_cells(text: CellArray, separator: str) -> CellArray:
     """Quote the cells that need quotes."""
     signs = _SPECIAL + (_SEPARATORS if separator == "," else separator)
     special = "".join(f"\\x{ord(sign):02x}" for sign in signs)
     needed = pc.match_substring_regex(text, f"[{special}]|^$")
     if not _any(needed):
         return text
-    quoted = _joined('"', pc.replace_substring(text, '"', '""'), '"')
+    quoted = _join_texts('"', pc.replace_substring(text, '"', '""'), '"')
     return pc.if_else(needed, quoted, text)
 
 
@@ -117,7 +117,7 @@ def _any(checks: CellArray) -> bool:
     return pc.any(checks).as_py() is True
 
 
-def _joined(*texts: CellArray | str, separator: str = "") -> CellArray:
+def _join_texts(*texts: CellArray | str, separator: str = "") -> CellArray:
     """Join texts row by row; a missing text is empty."""
     large = [
         pa.scalar(text, pa.large_string()) if isinstance(text, str) else text

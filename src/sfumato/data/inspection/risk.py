@@ -246,7 +246,7 @@ def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> 
         if crowd is not None:
             codes, counts = [column[crowd] for column in codes], counts[crowd]
         groups = runs(codes, [frequencies.axis(column).size for column in columns], counts)
-        yield _joined(columns, frequencies.counts, counts, groups.counts)
+        yield _join_risks(columns, frequencies.counts, counts, groups.counts)
         if len(columns) < largest:
             company = groups.rows_in_company()
             room = _KEPT_ROWS - sum(map(len, crowds.values()))
@@ -255,7 +255,7 @@ def _among_crowds(frequencies: Frequencies, sets: Sequence[tuple[str, ...]]) -> 
                 crowds[frozenset(columns)] = positions.astype(np.int32)
 
 
-def _joined(
+def _join_risks(
     columns: tuple[str, ...],
     every: IntArray,
     crowd: IntArray,
@@ -488,11 +488,11 @@ class UnheldTable:
         """Measure sets in the engine, one after the other."""
         risks = []
         for columns in sets:
-            risks.append(self._measured(columns))
+            risks.append(self._measure_set(columns))
             report_progress(len(risks))
         return risks
 
-    def _measured(self, columns: Columns) -> SetRisk:
+    def _measure_set(self, columns: Columns) -> SetRisk:
         """Measure a set in the engine."""
         of = self._sizes(columns)
         by_rows = self.person is None

@@ -121,7 +121,7 @@ def recognise(
         return Recognised()
     best_readings = _different([candidate for candidate in readings if candidate.rows == best])
     columns = [Column(name, reading.kind, spelling=reading.spelling) for reading in best_readings]
-    return _decided(columns, present, [fitting(column) for column in columns])
+    return _decide_column(columns, present, [fitting(column) for column in columns])
 
 
 def as_text(recognised: Recognised) -> Recognised:
@@ -173,7 +173,7 @@ def number_rows(shapes: Shapes) -> int:
     return max((reading.rows for reading in _number_readings(shapes)), default=0)
 
 
-def _decided(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
+def _decide_column(columns: Sequence[Column], present: int, fit: Sequence[int]) -> Recognised:
     """Return the only column that reads all cells, else a warning why none is used."""
     fitting_columns = [
         column for column, cells in zip(columns, fit, strict=True) if cells == present
@@ -286,7 +286,7 @@ def _recognise_dates(
 ) -> Recognised:
     columns = dates[0].columns(name)
     fit = [fitting(column) for column in columns]
-    decided = _decided(columns, present, fit)
+    decided = _decide_column(columns, present, fit)
     if not dates[0].two_digits or (decided.column is None and decided.warnings == ()):
         return decided
     best_columns = [column for column, cells in zip(columns, fit, strict=True) if cells == max(fit)]

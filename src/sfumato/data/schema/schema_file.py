@@ -133,7 +133,7 @@ class Parser:
             return Ties(people, most)
 
     def _form(self, raw: object, key_path: KeyPath) -> Form:
-        table = self._typed(raw, dict, key_path)
+        table = self._require_type(raw, dict, key_path)
         self._known(table, _FORM_KEYS, key_path)
         if len(table) != 1:
             message = f"a form is exactly one of {', '.join(_FORM_KEYS)}."
@@ -144,7 +144,7 @@ class Parser:
             ends = self._two(value, at)
             with self._at(at):
                 return Edges(*ends)
-        roles = self._typed(value, dict, at)
+        roles = self._require_type(value, dict, at)
         if key == "points":
             self._known(roles, ("path", "time", "at"), at)
             path, time = (self._need(roles, role, str, at) for role in ("path", "time"))
@@ -168,11 +168,11 @@ class Parser:
         return names[0], names[1]
 
     def _layout(self, raw: object, key_path: KeyPath) -> FileLayout:
-        table = self._typed(raw, dict, key_path)
+        table = self._require_type(raw, dict, key_path)
         self._known(table, _FILE_KEYS, key_path)
         layout = FileLayout()
         for key, value in table.items():  # one at a time, so that an error has its line
-            fact = self._typed(value, int if key == "header_row" else str, (*key_path, key))
+            fact = self._require_type(value, int if key == "header_row" else str, (*key_path, key))
             setting: Any = separator_of(str(fact)) if key == "separator" else fact
             with self._at((*key_path, key)):
                 layout = replace(layout, **{key: setting})
@@ -180,11 +180,11 @@ class Parser:
 
     def _column(self, name: str, raw: object) -> Column:
         key_path: KeyPath = ("columns", name)
-        table = self._typed(raw, dict, key_path)
+        table = self._require_type(raw, dict, key_path)
         self._known(table, _COLUMN_KEYS, key_path)
         kind = self._choice(Kind, self._need(table, "kind", str, key_path), (*key_path, "kind"))
         role = self._choice(Role, table.get("role", "other"), (*key_path, "role"))
-        nullable = self._typed(table.get("nullable", True), bool, (*key_path, "nullable"))
+        nullable = self._require_type(table.get("nullable", True), bool, (*key_path, "nullable"))
         domain = self._domain(name, kind, table, key_path)
         spelling = self._spelling(table, kind, key_path)
         hierarchy = None
@@ -210,7 +210,7 @@ class Parser:
                 keys[key] = (
                     value
                     if key == "percent" and value is True
-                    else self._typed(value, value_type, at)
+                    else self._require_type(value, value_type, at)
                 )
         try:
             return spelling_of(kind, keys)
@@ -253,7 +253,7 @@ class Parser:
 
     def _values(self, raw: object, kind: Kind, key_path: KeyPath) -> list[Scalar]:
         values = []
-        for index, item in enumerate(self._typed(raw, list, key_path)):
+        for index, item in enumerate(self._require_type(raw, list, key_path)):
             with self._at((*key_path, index)):
                 values.append(from_toml(item, kind))
         return values
@@ -261,9 +261,9 @@ class Parser:
     def _hierarchy(
         self, raw: object, kind: Kind, spelling: Spelling | None, key_path: KeyPath
     ) -> Hierarchy:
-        table = dict(self._typed(raw, dict, key_path))
+        table = dict(self._require_type(raw, dict, key_path))
         self._known(table, (*_HIERARCHY_KEYS, "seen"), key_path)
-        seen = self._typed(table.pop("seen", False), bool, (*key_path, "seen"))
+        seen = self._require_type(table.pop("seen", False), bool, (*key_path, "seen"))
         if len(table) != 1 or (seen and "tree" not in table):
             message = (
                 f"a hierarchy has exactly one of {', '.join(_HIERARCHY_KEYS)}; seen goes with tree."
@@ -278,7 +278,7 @@ class Parser:
         if key == "dates":
             return self._calendar(value, at)
         if key == "file":
-            path = self._folder / self._typed(value, str, at)
+            path = self._folder / self._require_type(value, str, at)
             with self._at(at):
                 return read_tree(path, kind, spelling)
         if value == ROOT and not seen:
@@ -297,7 +297,7 @@ class Parser:
     def _calendar(self, raw: object, key_path: KeyPath) -> Calendar:
         if raw == "all":
             return Calendar()
-        items = self._typed(raw, list, key_path)
+        items = self._require_type(raw, list, key_path)
         steps = tuple(self._choice(Step, step, (*key_path, i)) for i, step in enumerate(items))
         with self._at(key_path):
             return Calendar(steps)
@@ -320,8 +320,8 @@ class Parser:
         known = {column.name: column for column in columns}
         key_path: KeyPath = ("constraints",)
         read = []
-        for index, item in enumerate(self._typed(raw, list, key_path)):
-            table = self._typed(item, dict, (*key_path, index))
+        for index, item in enumerate(self._require_type(raw, list, key_path)):
+            table = self._require_type(item, dict, (*key_path, index))
             self._known(table, CONSTRAINT_KEYS, (*key_path, index))
             if len(table) != 1:
                 message = f"a constraint has exactly one of {', '.join(CONSTRAINT_KEYS)}."
@@ -337,12 +337,12 @@ class Parser:
         self, key: str, raw: object, known: dict[str, Column], key_path: KeyPath
     ) -> Constraint:
         if key == "rows":
-            return DeclaredRows(self._typed(raw, int, key_path))
+            return DeclaredRows(self._require_type(raw, int, key_path))
         if key == "unique":
             return UniqueKey(self._columns(raw, key_path))
         if key == "ordered":
             return OrderedColumns(self._columns(raw, key_path))
-        table = self._typed(raw, dict, key_path)
+        table = self._require_type(raw, dict, key_path)
         if key == "determines":
             self._known(table, ("from", "to"), key_path)
             sides = [
@@ -362,8 +362,8 @@ class Parser:
     def _columns(self, raw: object, key_path: KeyPath) -> tuple[str, ...]:
         """Read one column name or an array of them."""
         if not isinstance(raw, list):
-            return (self._typed(raw, str, key_path),)
-        return tuple(self._typed(name, str, (*key_path, i)) for i, name in enumerate(raw))
+            return (self._require_type(raw, str, key_path),)
+        return tuple(self._require_type(name, str, (*key_path, i)) for i, name in enumerate(raw))
 
     def _known(self, table: dict[str, object], keys: tuple[str, ...], key_path: KeyPath) -> None:
         for key in table:
@@ -377,9 +377,9 @@ class Parser:
         if key not in table:
             message = f"the key {key!r} is missing{' here' if key_path else ''}; add it."
             raise self._lines.error("schema_malformed", key_path, message)
-        return self._typed(table[key], value_type, (*key_path, key))
+        return self._require_type(table[key], value_type, (*key_path, key))
 
-    def _typed(self, raw: object, value_type: type[T], key_path: KeyPath) -> T:
+    def _require_type(self, raw: object, value_type: type[T], key_path: KeyPath) -> T:
         if not isinstance(raw, value_type) or (isinstance(raw, bool) and value_type is not bool):
             message = f"{key_path[-1]!r} must be {_NAMES[value_type]}."
             raise self._lines.error("schema_malformed", key_path, message)
@@ -387,7 +387,7 @@ class Parser:
 
     def _choice(self, choices: type[Choice], raw: object, key_path: KeyPath) -> Choice:
         names = [str(choice) for choice in choices]
-        text = self._typed(raw, str, key_path)
+        text = self._require_type(raw, str, key_path)
         if text not in names:
             message = f"{quoted(text)} is not allowed here; {suggestion(text, names)}"
             raise self._lines.error("schema_malformed", key_path, message)

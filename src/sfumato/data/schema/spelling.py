@@ -57,7 +57,7 @@ class _Declared:
     @property
     def keys(self) -> dict[str, Any]:
         """The keys and values for a schema file."""
-        return _declared(self)
+        return _changed_fields(self)
 
     @property
     def lines(self) -> str:
@@ -395,7 +395,7 @@ def _shown(text: str) -> bool:
     return text.translate(dict.fromkeys(map(ord, _SPACES))).isprintable()
 
 
-def _declared(spelling: Any) -> dict[str, Any]:
+def _changed_fields(spelling: Any) -> dict[str, Any]:
     """Return the keys whose values differ from their default."""
     values = ((option, getattr(spelling, option.name)) for option in fields(spelling))
     declared = {option.name: value for option, value in values if value != option.default}

@@ -38,12 +38,12 @@ def section(town: Town) -> list[Block]:
         return [title, Note("Graphs need packages that are not installed. Install sfumato[graph].")]
     true = _friends(town)
     with read(true, schema=_SCHEMA) as friends:
-        before = _attacked(friends)
+        before = _run_attack(friends)
         synthetic = (
             protect(friends, epsilon=_EPSILON).synthesize(nodes=_PEOPLE, epsilon=_EPSILON).table
         )
         with read(synthetic, schema=_SCHEMA) as made_up:
-            after = _attacked(made_up, friends)
+            after = _run_attack(made_up, friends)
         points = [
             Point(name, rank, degree)
             for name, table in (("true", true), ("synthetic", synthetic))
@@ -68,7 +68,7 @@ def section(town: Town) -> list[Block]:
     ]
 
 
-def _attacked(table: Table, original: Table | None = None) -> Finding:
+def _run_attack(table: Table, original: Table | None = None) -> Finding:
     finding = table.attack("neighbourhood", original=original)
     assert isinstance(finding, Finding)
     return finding

@@ -92,7 +92,7 @@ def _by_decade(town: Town) -> Picture:
     first = min(pc.min(year).as_py() for year in years) // _DECADE
     last = max(pc.max(year).as_py() for year in years) // _DECADE
     tiles = [
-        (name, _counted(year, table["disease"], names, (first, last)))
+        (name, _count_cells(year, table["disease"], names, (first, last)))
         for name, year, table in zip(
             ("The town", "Synthetic"), years, (town.people, town.synthetic), strict=True
         )
@@ -111,7 +111,7 @@ def _by_decade(town: Town) -> Picture:
     return draw_tiles(tiles, label=label, table=table, value="People")
 
 
-def _counted(
+def _count_cells(
     years: pa.ChunkedArray, diseases: pa.ChunkedArray, names: list[str], ends: tuple[int, int]
 ) -> FloatArray:
     cells = np.zeros((len(names), ends[1] - ends[0] + 1))

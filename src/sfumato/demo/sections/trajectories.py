@@ -45,10 +45,10 @@ def section(town: Town) -> list[Block]:
     # The controls walk in the same town but are not in the table: a fit to them is chance.
     true, controls = _walks(0), _walks(_PATHS)
     with read(true, schema=_SCHEMA) as walks:
-        before = _attacked(walks, None, None)
+        before = _run_attack(walks, None, None)
         synthetic = protect(walks, epsilon=_EPSILON).synthesize(epsilon=_EPSILON, rows=_PATHS).table
     with read(synthetic, schema=_SCHEMA) as drawn:
-        after = _attacked(drawn, true, controls)
+        after = _run_attack(drawn, true, controls)
     points = [
         Point(name, length, share)
         for name, table in (("true", true), ("synthetic", synthetic))
@@ -83,7 +83,7 @@ def _walks(first: int) -> pa.Table:
     return pa.table({"person": paths.path_of[mine], **rounded})
 
 
-def _attacked(table: Table, original: pa.Table | None, control: pa.Table | None) -> Finding:
+def _run_attack(table: Table, original: pa.Table | None, control: pa.Table | None) -> Finding:
     finding = table.attack("path", original=original, control=control, cell=_CELL, minutes=_MINUTES)
     assert isinstance(finding, Finding)
     return finding

@@ -89,7 +89,7 @@ class LadderCount:
         """Release a count, given its local sensitivity at each distance."""
         base = max(sensitivity(0), 1)
         while True:
-            rung = self._proposed(base, entropy)
+            rung = self._propose_rung(base, entropy)
             width = 2 * sensitivity(rung - 1) if rung else 1
             position = int(uniform_integers(2 * (base + rung), 1, entropy)[0])
             if position < width:
@@ -100,7 +100,7 @@ class LadderCount:
         step = inside + position // 2 + 1
         return value + step if position % 2 else value - step
 
-    def _proposed(self, base: int, entropy: Entropy) -> int:
+    def _propose_rung(self, base: int, entropy: Entropy) -> int:
         """Draw a rung t with probability proportional to (base + t) exp(-epsilon t / 2).
 
         With q = exp(-epsilon / 2) and geometric variables that are 0 with probability 1 - q, this

@@ -94,16 +94,16 @@ def graph_of(pairs: IntArray, nodes: int) -> Graph:
 
 def read_graph(rows: pa.Table) -> Graph:
     """Return the graph of a table of two columns, whose values name nodes."""
-    return _coded(rows)[1]
+    return _code_nodes(rows)[1]
 
 
 def read_named(rows: pa.Table) -> tuple[list[str], Graph]:
     """Return the names of the nodes as texts, and the graph."""
-    names, graph = _coded(rows)
+    names, graph = _code_nodes(rows)
     return pc.cast(names, pa.string()).to_pylist(), graph
 
 
-def _coded(rows: pa.Table) -> tuple[pa.Array, Graph]:
+def _code_nodes(rows: pa.Table) -> tuple[pa.Array, Graph]:
     named = pa.chunked_array([*rows.column(0).chunks, *rows.column(1).chunks], rows.column(0).type)
     coded = named.combine_chunks().dictionary_encode()
     codes = coded.indices.to_numpy().astype(np.int64)

@@ -134,7 +134,7 @@ class GraphSynthesis:
         edge_count = int(degrees.sum()) // 2
         codes, edge_counts = np.zeros(len(degrees), dtype=np.int64), np.array([edge_count])
         if self.nodes is not None:
-            kinds, ties = self._measured(self.nodes, rows, graph, names, entropy)
+            kinds, ties = self._measure_ties(self.nodes, rows, graph, names, entropy)
             edge_counts = apportion(shares(ties), edge_count)
             node_counts = apportion(shares(kinds), len(degrees))
             codes = assigned(degrees, node_counts, ends_of(edge_counts), entropy)
@@ -143,7 +143,7 @@ class GraphSynthesis:
         return self._tables(drawn, codes)
 
     @staticmethod
-    def _measured(
+    def _measure_ties(
         nodes: NodeFigures, rows: FormRows, graph: Graph, names: list[str], entropy: Entropy
     ) -> tuple[IntArray, IntArray]:
         """Return the noisy numbers of nodes of each kind, and of ties between kinds."""

@@ -232,7 +232,7 @@ class _Search:
         tree, cut = self.tree, self.cut
         # The number of rare sets that contain each group.
         in_rare = np.bincount(rare.ravel(), minlength=tree.groups)
-        gains, costs = self._raised(in_rare)
+        gains, costs = self._gains_and_costs(in_rare)
         released = cut != LEFT_OUT
         pair_counts = np.bincount(cut[released], self.held[released], minlength=tree.groups)
         suppression_costs = pair_counts * (1 - tree.losses)
@@ -264,7 +264,7 @@ class _Search:
             if touched >= goal:
                 return
 
-    def _raised(self, in_rare: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _gains_and_costs(self, in_rare: IntArray) -> tuple[FloatArray, FloatArray]:
         """For each parent of a group in a rare set: the rare sets it touches, and its cost.
 
         Raising to the parent also raises all other groups below it.

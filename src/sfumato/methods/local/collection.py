@@ -221,16 +221,16 @@ class Collection:
 
     def estimate(self) -> SurveyEstimate:
         """Estimate shares from all reports, for the collector alone."""
-        return self._estimated(self.store.read())
+        return self._estimate_survey(self.store.read())
 
     def published(self) -> SurveyEstimate:
         """Estimate shares for the public, from the reports up to the last published group.
 
         Renewed by groups of reports, so that nobody can watch a single report arrive.
         """
-        return self._estimated(self.store.published())
+        return self._estimate_survey(self.store.published())
 
-    def _estimated(self, stored: StoredReports) -> SurveyEstimate:
+    def _estimate_survey(self, stored: StoredReports) -> SurveyEstimate:
         estimates = []
         for way, mechanism in self.mechanisms.items():
             rows = {row: people for (of, row), people in stored.reports.items() if of == way}

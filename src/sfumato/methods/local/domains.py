@@ -88,7 +88,7 @@ def choices(domain: object) -> Choices:
         )
     if isinstance(domain, int | np.integer):
         return Choices(_check_size(int(domain)))
-    return _listed(domain)
+    return _list_choices(domain)
 
 
 def _check_size(size: int) -> int:
@@ -102,7 +102,7 @@ def _check_size(size: int) -> int:
     return size
 
 
-def _listed(values: Sequence[Any]) -> Choices:
+def _list_choices(values: Sequence[Any]) -> Choices:
     kinds = {type(value) for value in values}
     if not (len(kinds) == 1 and kinds <= {str, int, bool}):
         raise ParameterError(

@@ -325,10 +325,10 @@ class PlanarLaplace(LocalMechanism):
         )
         cells = lowest.astype(np.int64)
         for row in np.flatnonzero((lowest != highest).any(axis=1)).tolist():
-            cells[row] = self._decided(held[row].tolist(), noise.exactly(row))
+            cells[row] = self._decide_cell(held[row].tolist(), noise.exactly(row))
         return cells
 
-    def _decided(self, point: list[float], noise: RevealedVector) -> list[int]:
+    def _decide_cell(self, point: list[float], noise: RevealedVector) -> list[int]:
         """The cell of one location, by as many digits of its noise as needed."""
         own = [
             (Fraction(coordinate) - low) / step

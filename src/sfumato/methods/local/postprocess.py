@@ -109,7 +109,7 @@ def _nonnegative(shares: FloatArray) -> FloatArray:
     return np.maximum(shares, 0.0)
 
 
-def _scaled(shares: FloatArray) -> FloatArray:
+def _scale_shares(shares: FloatArray) -> FloatArray:
     clipped = np.maximum(shares, 0.0)
     total = clipped.sum(axis=1, keepdims=True)
     return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1 / shares.shape[1])
@@ -131,7 +131,7 @@ def _simplex(shares: FloatArray) -> FloatArray:
 
 _METHODS: dict[str, tuple[Callable[[FloatArray], FloatArray], str]] = {
     "nonnegative": (_nonnegative, "shares below 0 became 0"),
-    "scaled": (_scaled, "shares below 0 became 0, and all were divided by their sum"),
+    "scaled": (_scale_shares, "shares below 0 became 0, and all were divided by their sum"),
     "simplex": (_simplex, "the nearest shares that are at least 0 and sum to 1"),
 }
 

@@ -214,7 +214,7 @@ class Hierarchical(RangeOracle):
         """The number of values in a block of each level, the largest first."""
         sizes = [-(-self.choices.size // length) for length in self.lengths]
         self.oracles = [make(self.oracle, size, self.epsilon, {}) for size in sizes]
-        self.layout = _joined([oracle.layout for oracle in self.oracles])
+        self.layout = _join_layouts([oracle.layout for oracle in self.oracles])
         self.check_claim()
 
     def options(self) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def _running(values: FloatArray) -> FloatArray:
     return np.append(0.0, np.cumsum(values))
 
 
-def _joined(layouts: list[ReportLayout]) -> ReportLayout:
+def _join_layouts(layouts: list[ReportLayout]) -> ReportLayout:
     """One layout for the reports of all levels: the number of the level, then the widest fields."""
     limits: dict[str, int] = {}
     for layout in layouts:

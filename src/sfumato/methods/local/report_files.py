@@ -108,12 +108,12 @@ def _sum_batches(oracle: LocalMechanism, batches: pa.RecordBatchReader) -> Repor
     # Batches may be small, and summing few rows costs as much as summing many.
     return oracle.merge(
         oracle.sum_rows(rows, rejected=rejected)
-        for piece in _gathered(batches)
+        for piece in _gather_batches(batches)
         for rows, rejected in [oracle.layout.rows(pa.Table.from_batches(piece))]
     )
 
 
-def _gathered(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
+def _gather_batches(batches: pa.RecordBatchReader) -> Iterator[list[pa.RecordBatch]]:
     """Join batches to lists of about a million rows."""
     piece: list[pa.RecordBatch] = []
     for batch in batches:

@@ -104,20 +104,20 @@ class Round(Shown):
 
     def toml(self) -> str:
         """The file of the round."""
-        choices = "".join(f"    {_quoted(choice)},\n" for choice in self.choices)
+        choices = "".join(f"    {_quote_toml(choice)},\n" for choice in self.choices)
         return (
             "# A round of answers, signed. Whoever changes a letter below makes it invalid.\n"
             f"# Its id, which pins all of it: {self.id}\n"
             f"format = {FORMAT}\n"
-            f"question = {_quoted(self.question)}\n"
+            f"question = {_quote_toml(self.question)}\n"
             f"choices = [\n{choices}]\n"
-            f"mechanism = {_quoted(self.mechanism)}\n"
-            f"epsilon = {_quoted(str(self.epsilon))}\n"
+            f"mechanism = {_quote_toml(self.mechanism)}\n"
+            f"epsilon = {_quote_toml(str(self.epsilon))}\n"
             f"opens = {stamp(self.opens)}\n"
             f"closes = {stamp(self.closes)}\n"
-            f"key = {_quoted(_text(self.key))}\n"
-            f"salt = {_quoted(self.salt)}\n"
-            f"signature = {_quoted(_text(self.signature))}\n"
+            f"key = {_quote_toml(_text(self.key))}\n"
+            f"salt = {_quote_toml(self.salt)}\n"
+            f"signature = {_quote_toml(_text(self.signature))}\n"
         )
 
     def _card(self) -> Card:
@@ -362,7 +362,7 @@ def stamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _quoted(text: str) -> str:
+def _quote_toml(text: str) -> str:
     # Only collectors write rounds: clients start faster without tomlkit.
     import tomlkit
 

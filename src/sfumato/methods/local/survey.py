@@ -117,7 +117,7 @@ class Survey(Shown):
             self.round = load_round(arguments.path(source, "source"))
         else:
             expected = expected or self._site.path.rstrip("/").rpartition("/")[2]
-            text = self._asked("GET", f"{self._site.path.rstrip('/')}/round.toml")
+            text = self._send_request("GET", f"{self._site.path.rstrip('/')}/round.toml")
             self.round = parse_round(text.decode("utf-8", "replace"), "at this address")
         if expected and expected != self.round.id:
             raise PolicyError(
@@ -214,14 +214,14 @@ class Survey(Shown):
             if start >= reports.issued:
                 self._give_tickets(piece)
                 reports.issued = start + len(piece)
-            delivery = self._delivered(
-                self._asked("POST", self._reports(), {"reports": piece}), piece
+            delivery = self._read_delivery(
+                self._send_request("POST", self._reports(), {"reports": piece}), piece
             )
             accepted += delivery.accepted
             rejected += [(start + index, reason) for index, reason in delivery.rejected]
         return Delivery(accepted, rejected)
 
-    def _delivered(self, answer: bytes, piece: Sequence[object]) -> Delivery:
+    def _read_delivery(self, answer: bytes, piece: Sequence[object]) -> Delivery:
         """Read the collector's reply, and refuse one that does not add up."""
         try:
             reply = json.loads(answer)
@@ -236,12 +236,12 @@ class Survey(Shown):
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
-            raise self._refused("an invalid reply")
+            raise self._unreachable("an invalid reply")
         return Delivery(reply["accepted"], rejected)
 
     def _give_tickets(self, items: Sequence[dict[str, Any]]) -> None:
         """Replace the tickets that were drawn here by tickets of the collector."""
-        answer = self._asked("POST", f"{self._reports()}/tickets", {"count": len(items)})
+        answer = self._send_request("POST", f"{self._reports()}/tickets", {"count": len(items)})
         try:
             tickets = json.loads(answer)["tickets"]
             sound = (
@@ -252,14 +252,14 @@ class Survey(Shown):
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
         if not sound:
-            raise self._refused("invalid tickets")
+            raise self._unreachable("invalid tickets")
         for item, ticket in zip(items, tickets, strict=True):
             item["ticket"] = ticket
 
     def _reports(self) -> str:
         return f"/v1/reports/{self.round.id}"
 
-    def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+    def _send_request(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
         assert self._site is not None
         connection = _connection(self._site)
         try:
@@ -287,9 +287,9 @@ class Survey(Shown):
                 f"in this hour. Send the same reports again in {_number(wait)} s: each counts "
                 "once. Or save them, and let the collector add the file with 'sfumato collect'.",
             )
-        raise self._refused(f"status {response.status}")
+        raise self._unreachable(f"status {response.status}")
 
-    def _refused(self, reason: str) -> SourceError:
+    def _unreachable(self, reason: str) -> SourceError:
         assert self._site is not None
         return SourceError(
             "collector_unreachable",

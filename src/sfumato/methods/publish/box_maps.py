@@ -137,14 +137,14 @@ def to_geojson(boxes: pa.Table, axes: Sequence[Axis]) -> dict[str, Any]:
 
 def _edges(boxes: pa.Table, axis: Axis) -> tuple[FloatArray, FloatArray]:
     """The edges of boxes: half a declared step beyond their points, within the declared bounds."""
-    first, last, half = _declared(axis)
+    first, last, half = _declared_ends(axis)
     lows = numbers(boxes, f"{axis.column}_low") - half
     highs = numbers(boxes, f"{axis.column}_high") + half
     # Twelve decimals are what a declared value can have.
     return np.clip(lows, first, None).round(12), np.clip(highs, None, last).round(12)
 
 
-def _declared(axis: Axis) -> tuple[float, float, float]:
+def _declared_ends(axis: Axis) -> tuple[float, float, float]:
     """The declared ends of a column, and half of its step (for values, of their smallest gap)."""
     if isinstance(axis, Grid):
         ends = (axis.bounds.low, axis.bounds.high)

@@ -41,7 +41,7 @@ def prepare(
     """
     noise_kind = options.choice(noise or "least", "noise", ("least", TRUNCATED))
     if noise_kind == TRUNCATED:
-        return _truncated(request, total, most)
+        return _prepare_truncated(request, total, most)
     if most is not None:
         raise ParameterError(
             "options_conflict",
@@ -57,7 +57,7 @@ def unbiased(request: Request, *, total: object = None) -> Histogram:
     return Histogram(Domain(request.axes), least_noise(request), request.postprocess, public)
 
 
-def _truncated(request: Request, total: object, most: object) -> TruncatedHistogram:
+def _prepare_truncated(request: Request, total: object, most: object) -> TruncatedHistogram:
     if request.postprocess or total is not None:
         raise ParameterError(
             "option_not_applicable",

@@ -92,7 +92,7 @@ class Medians:
 def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Ranges of cuts of equal score: first cut (offset in its box), length, score, and box."""
     sizes = division.sizes(axis)
-    offsets, rows, occupied_boxes = _occupied(division, axis, int(sizes.max(initial=1)))
+    offsets, rows, occupied_boxes = _occupied_offsets(division, axis, int(sizes.max(initial=1)))
     totals = np.concatenate([[0], np.cumsum(rows)])
     bounds = np.searchsorted(occupied_boxes, np.arange(len(sizes) + 1))
     # Each box has one range before its first occupied code and one after each of them.
@@ -114,7 +114,9 @@ def _ranges(division: Division, axis: int) -> tuple[IntArray, IntArray, IntArray
     )
 
 
-def _occupied(division: Division, axis: int, span: int) -> tuple[IntArray, IntArray, IntArray]:
+def _occupied_offsets(
+    division: Division, axis: int, span: int
+) -> tuple[IntArray, IntArray, IntArray]:
     """Return the occupied offsets of each box, in order, with the number of rows at each."""
     cell_boxes = division.box_of_cell
     keys = cell_boxes * span + (division.codes[:, axis] - division.lows[cell_boxes, axis])

@@ -107,7 +107,7 @@ def _draw_table(
         range_columns = [f"{column}_{end}" for column in columns for end in ends]
         if {*range_columns, "count"} <= {*table.column_names}:
             return _draw_boxes(
-                columns, _grouped(table, range_columns, ("count", COUNT), name, error)
+                columns, _group_numbers(table, range_columns, ("count", COUNT), name, error)
             )
         if {*range_columns, "above"} <= {*table.column_names}:
             return _draw_verdicts(columns, table, range_columns, error)
@@ -124,7 +124,7 @@ def _draw_table(
         return None
     if not present:
         return _draw_spread(name, table.column(number))
-    data = _grouped(table, present, (number, number_columns[number]), name, error)
+    data = _group_numbers(table, present, (number, number_columns[number]), name, error)
     return choose_chart(data) if len(data.numbers) else None
 
 
@@ -138,7 +138,7 @@ def _draw_curve(table: pa.Table, label: str, x: str, y: str) -> Picture | None:
     return draw_lines(thin(points), label=label, x=x, y=y, series="What", logarithmic=logarithmic)
 
 
-def _grouped(
+def _group_numbers(
     table: pa.Table,
     group_columns: Sequence[str],
     number: tuple[str, str],

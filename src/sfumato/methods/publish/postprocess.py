@@ -138,7 +138,7 @@ def with_missing(
         sums = np.array([inner.sum(), missing.sum()])
         weights = np.array([variances[0], len(missing) * variances[1]])
         present = slice(2) if len(missing) else slice(1)
-        goals[present] = _shared(sums[present], weights[present], float(total), names)
+        goals[present] = _nearest_sums(sums[present], weights[present], float(total), names)
     processed = [
         postprocess(inner, names, lines=lines, total=goals[0]),
         postprocess(missing, names, total=goals[1]),
@@ -148,7 +148,7 @@ def with_missing(
     return processed[0], processed[1]
 
 
-def _shared(
+def _nearest_sums(
     sums: FloatArray, weights: FloatArray, total: float, names: Sequence[str]
 ) -> list[float]:
     """Return the sums nearest to two sums that add up to a total; whole numbers for integers."""

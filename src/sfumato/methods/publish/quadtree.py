@@ -69,7 +69,7 @@ def of_cells(
     budget_name = options.choice(budget or default, "budget", ["geometric", "uniform", "optimised"])
     full = max(*((points - 1).bit_length() for points in shape), 1)
     depth = full if height is None else options.whole(height, "height", least=1, most=full)
-    nestings = tuple(_halved(points, depth) for points in shape)
+    nestings = tuple(_halve_axis(points, depth) for points in shape)
     if budget_name != "optimised":
         plans = in_step(
             request, nestings, geometric=budget_name == "geometric", root=True, total=public
@@ -78,7 +78,7 @@ def of_cells(
         plans = [
             StrategyMethod(
                 request,
-                blocks_of(_optimised(request, nestings, spending)),
+                blocks_of(_optimise_shares(request, nestings, spending)),
                 {"budget": budget_name},
                 public,
             )
@@ -99,7 +99,7 @@ def _of_boxes(request: Request, height: object, budget: object, total: object) -
     return kdtree.prepare(request, height=height, hybrid=0, prune=None if height is None else 0)
 
 
-def _halved(points: int, height: int) -> Nesting:
+def _halve_axis(points: int, height: int) -> Nesting:
     """An axis halved `height` times, or until each block is one code."""
     needed = (points - 1).bit_length()
     if needed <= height:
@@ -108,7 +108,9 @@ def _halved(points: int, height: int) -> Nesting:
     return Nesting(points, (2,) * height, cuts)
 
 
-def _optimised(request: Request, nestings: tuple[Nesting, ...], spending: Spending) -> SharedTree:
+def _optimise_shares(
+    request: Request, nestings: tuple[Nesting, ...], spending: Spending
+) -> SharedTree:
     """Return the best shares of levels, all axes in step."""
     in_step_only = np.eye(nestings[0].depth + 1, dtype=bool)
     starts = starting_shares(nestings)

@@ -166,7 +166,7 @@ class Request(KindRequest):
         """Return the columns with their declarations, the price, the ranges and the unit."""
         return {
             "columns": list(self.columns),
-            "domain": _digest(repr([_declared(axis, self.groups) for axis in self.axes])),
+            "domain": _digest(repr([_axis_declarations(axis, self.groups) for axis in self.axes])),
             "cost": self.price.to_record(),
             "workload": None if self.boxes is None else _digest(self.boxes.tobytes()),
             "postprocess": list(self.postprocess),
@@ -185,7 +185,7 @@ class Request(KindRequest):
         return readable(tables, error, self.columns)
 
 
-def _declared(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
+def _axis_declarations(axis: Axis, groups: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the declarations of an axis: another domain makes another publication."""
     if isinstance(axis, Grid):
         bounds = axis.bounds

@@ -143,7 +143,8 @@ class TreeOptimizer:
         settled = []
         for spending in self.spendings:
             ranked = [
-                self._ranked(axis, nestings, spending) for axis, nestings in enumerate(choices)
+                self._rank_nestings(axis, nestings, spending)
+                for axis, nestings in enumerate(choices)
             ]
             if len(ranked) == 1:
                 trees = list(ranked[0].values())
@@ -163,7 +164,7 @@ class TreeOptimizer:
             settled += [tree.settled() for tree in contenders]
         return min(settled, key=lambda tree: tree.error)
 
-    def _ranked(
+    def _rank_nestings(
         self, axis: int, nestings: Sequence[Nesting], spending: Spending
     ) -> dict[Nesting, SharedTree]:
         """Return the nestings of one axis, the best first for the workload's ranges along it."""
@@ -267,9 +268,9 @@ class ShareProblem:
 
     def settled(self, shares: FloatArray) -> FloatArray:
         """Return the best shares that a search from one alternative finds."""
-        return self._polished(self._searched(shares))
+        return self._drop_small_shares(self._search_levels(shares))
 
-    def _searched(self, shares: FloatArray) -> FloatArray:
+    def _search_levels(self, shares: FloatArray) -> FloatArray:
         """Move a quarter of the budget to each level in turn, as long as the error falls."""
         least = float(self.error(shares[None])[0])
         moves = np.eye(shares.size).reshape(-1, *shares.shape)
@@ -284,7 +285,7 @@ class ShareProblem:
             least, shares = float(errors[best]), tried[best]
         return shares
 
-    def _polished(self, shares: FloatArray) -> FloatArray:
+    def _drop_small_shares(self, shares: FloatArray) -> FloatArray:
         """Drop levels of negligible shares and optimise the others."""
         settled = self.improved(shares[None], _POLISH)[0]
         large_shares = np.where(settled < _NEGLIGIBLE, 0.0, settled)

@@ -165,20 +165,20 @@ class PathCounts:
 
 def prepare_trips(request: FormRequest, *, cells: object = 4, trips: object = 1) -> PathCounts:
     """Counts of paths from each cell of a grid to each."""
-    return _prepared(request, "trips", trips, cells)
+    return _prepare_counts(request, "trips", trips, cells)
 
 
 def prepare_visits(request: FormRequest, *, cells: object = 16, visits: object = 4) -> PathCounts:
     """Counts of the people who were in each cell of a grid."""
-    return _prepared(request, "visits", visits, cells)
+    return _prepare_counts(request, "visits", visits, cells)
 
 
 def prepare_lengths(request: FormRequest, *, trips: object = 1) -> PathCounts:
     """Counts of paths by how many points they have."""
-    return _prepared(request, "lengths", trips, 1)
+    return _prepare_counts(request, "lengths", trips, 1)
 
 
-def _prepared(request: FormRequest, kind: str, cap: object, cells: object) -> PathCounts:
+def _prepare_counts(request: FormRequest, kind: str, cap: object, cells: object) -> PathCounts:
     points_of(request)
     most = request.unit.max_rows
     name = "visits" if kind == "visits" else "trips"

@@ -135,7 +135,7 @@ class BaseChain:
             for pace, factor in ((2 * index, known.stay), (2 * index + 1, known.leave)):
                 self.near[pace] = fall.applied((known.near * factor)[:, None])[:, 0]
             self.lifts.append(lift)
-            around, chances = known.around, _moved(known.around, known.chances)
+            around, chances = known.around, _leaving_probabilities(known.around, known.chances)
             stays = np.zeros_like(chances)
             stays[:, 0] = 1
             for moved in (stays, chances):
@@ -276,7 +276,7 @@ def _apart(base_chain: BaseChain, goals: IntArray, goal_count: int) -> Float32Ar
     return np.asarray((_LOST_WEIGHT * np.exp(-distances / wide)).astype(np.float32))
 
 
-def _moved(around: IntArray, moves: FloatArray) -> FloatArray:
+def _leaving_probabilities(around: IntArray, moves: FloatArray) -> FloatArray:
     """Return the probabilities of moves that leave the cell; a cell without any keeps the walk."""
     held = np.where(around >= 0, moves, 0.0)
     held[:, 0] = 0
@@ -648,9 +648,9 @@ class PathModel:
         missed = self.walk_model.goal[at] != self.walk_model.goal[last]
         middle = systems.systems[0].centres
         short = np.where((missed & (lengths > 1))[:, None], middle[last] - middle[at], 0.0)
-        return self._placed(cells, lengths, short, entropy)
+        return self._draw_points(cells, lengths, short, entropy)
 
-    def _placed(
+    def _draw_points(
         self, cells: IntArray, lengths: IntArray, short: FloatArray, entropy: Entropy
     ) -> Paths:
         """Draw points within cells, and times. `short` is the vector from each end to its goal."""
@@ -661,7 +661,7 @@ class PathModel:
         # to and fro where the path rests.
         within = uniform(2 * count, entropy).reshape(-1, 2)
         points = self.systems.systems[0].within(cells[path, number], within[path])
-        points = _smoothed(points, number, lengths[path])
+        points = _smooth_points(points, number, lengths[path])
         # The distance to the goal is added along the path, most of it late.
         points += short[path] * ((number / np.maximum(lengths[path] - 1, 1)) ** 2)[:, None]
         start_slots = draw_indices(self.hours + _LEAST, uniform(count, entropy)) + uniform(
@@ -671,7 +671,7 @@ class PathModel:
         return Paths(np.arange(count), lengths, times, *self.systems.box.inside(*points.T))
 
 
-def _smoothed(points: FloatArray, number: IntArray, lengths: IntArray) -> FloatArray:
+def _smooth_points(points: FloatArray, number: IntArray, lengths: IntArray) -> FloatArray:
     """Average points with their neighbours, as positions within cells were drawn independently."""
     inner = (number > 0) & (number < lengths - 1)
     where = np.flatnonzero(inner)

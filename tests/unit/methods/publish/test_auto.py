@@ -237,7 +237,7 @@ def test_queries_are_answered_one_by_one_where_that_is_best() -> None:
     assert agrees(known, np.full(20, made.error["missing"]["sd"] ** 2))
     assert released[0]["answers"].column_names == ["a_from", "a_to", "b_from", "b_to", "count"]
     assert made.workload_mse == made.error["workload"]["mse"]
-    with pytest.raises(ParameterError, match="ranges of its workload only") as refused:
+    with pytest.raises(ParameterError, match="only the ranges of its workload") as refused:
         made.ranges(released[0], np.array([[[0, 1], [0, 60]]]))
     assert refused.value.code == "ranges_not_answerable"
 

@@ -160,7 +160,7 @@ def why_not_fixed(plan: Any) -> str | None:
         if not node.deterministic():
             return "it draws at random, or numbers rows as they happen to come"
         reason = _ROWS_AS_THEY_COME.get(_kind(node))
-        if reason is not None and not _settled(node):
+        if reason is not None and not _keeps_same_rows(node):
             return reason
         for expression in listed(node.expressions()):
             for inner in _tree(expression):
@@ -202,7 +202,7 @@ def file_indexes(plan: Any) -> list[Any]:
     return [relation.location() for relation in relations if _kind(relation) == "HadoopFsRelation"]
 
 
-def _settled(node: Any) -> bool:
+def _keeps_same_rows(node: Any) -> bool:
     """Return whether a limit or deduplication keeps the same rows for every order of arrival."""
     if _kind(node) == "Deduplicate":
         return _ids(node.keys()) >= _ids(node.output())

@@ -146,10 +146,12 @@ def start_session(address: str) -> SparkSession:
     """Start or share our session at an address; `leave_session` releases it."""
     with _HOLDING:
         held = _HELD.get(address)
-        if held is not None and not _ended(held.session):
+        if held is not None and not _is_stopped(held.session):
             held.holders += 1
             return held.session
-        opened = _connected(address) if address.startswith("sc://") else _started(address)
+        opened = (
+            _connect_session(address) if address.startswith("sc://") else _start_session(address)
+        )
         _HELD[address] = opened
         return opened.session
 
@@ -162,11 +164,11 @@ def leave_session(address: str) -> None:
         if held.holders:
             return
         del _HELD[address]
-    if not _ended(held.session):
+    if not _is_stopped(held.session):
         held.end()
 
 
-def _started(address: str) -> _Held:
+def _start_session(address: str) -> _Held:
     """A session of a Spark that we start, or a second session of the one in this process."""
     hush()  # before anything of PySpark is loaded
     try:
@@ -187,10 +189,10 @@ def _started(address: str) -> _Held:
             "and can run one only. Stop that one with spark.stop(), or use another process.",
         )
     beside = SparkSession.builder.getOrCreate().newSession()
-    return _Held(_prepared(beside), ExitStack().close)
+    return _Held(_prepare_session(beside), ExitStack().close)
 
 
-def _connected(address: str) -> _Held:
+def _connect_session(address: str) -> _Held:
     """A session of our own on a Spark Connect server; stopping it does not stop the server."""
     hush()
     try:
@@ -200,13 +202,15 @@ def _connected(address: str) -> _Held:
         raise _not_installed("Spark Connect", "spark-connect") from None
     _check_reachable(address)
     # The builder would make it the active session of the caller; the constructor does not.
-    session = _prepared(in_own_thread(lambda: SparkSession(connection=address), awaited=False))
+    session = _prepare_session(
+        in_own_thread(lambda: SparkSession(connection=address), awaited=False)
+    )
     # By default the client waits more than ten minutes for a lost server and ignores Ctrl-C.
     session.client.set_retry_policies([DefaultPolicy(_RETRIES, max_backoff=_LONGEST_PAUSE)])
     return _Held(session, session.stop)
 
 
-def _ended(session: SparkSession) -> bool:
+def _is_stopped(session: SparkSession) -> bool:
     """Return whether a session was stopped, so that another must be started."""
     if is_remote(session):
         return bool(session.is_stopped)
@@ -215,7 +219,7 @@ def _ended(session: SparkSession) -> bool:
 
 def check_running(session: SparkSession) -> None:
     """Refuse a stopped session; Spark itself notices only at the next job."""
-    if _ended(session):
+    if _is_stopped(session):
         raise SourceError(
             "source_missing",
             "Cannot read from Spark: its session was stopped. Start one, and open the data again.",
@@ -259,10 +263,10 @@ def _built(master: str) -> SparkSession:
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     start_java(settings)
-    return _prepared(SparkSession.builder.config(map=settings).getOrCreate())
+    return _prepare_session(SparkSession.builder.config(map=settings).getOrCreate())
 
 
-def _prepared(session: SparkSession) -> SparkSession:
+def _prepare_session(session: SparkSession) -> SparkSession:
     for name in _unsuitable_settings(session):
         session.conf.set(name, NEEDED[name])
     return session

@@ -138,7 +138,7 @@ def _drop(session: SparkSession, name: str) -> None:
 def _check_folder(frame: DataFrame, path: str, before: str | None) -> None:
     """Refuse a folder whose files changed; at an address Spark lists the files again."""
     if identity_of_location(path).version != before:
-        raise _changed("the files of the folder")
+        raise _source_changed("the files of the folder")
     if before is None and not is_remote(frame.sparkSession):
         for index in file_indexes(frame._jdf.queryExecution().analyzed()):  # noqa: SLF001
             index.refresh()
@@ -148,7 +148,7 @@ def _check_frame(session: SparkSession, read: Sequence[str], before: str) -> Non
     """Refuse a frame whose session settings or local files changed."""
     check_settings(session)
     if _version(read) != before:
-        raise _changed("files of the data frame")
+        raise _source_changed("files of the data frame")
 
 
 def _version(read: Sequence[str]) -> str:
@@ -164,7 +164,7 @@ def _stamp(path: Path) -> object:
         return None
 
 
-def _changed(changed: str) -> SourceError:
+def _source_changed(changed: str) -> SourceError:
     return SourceError(
         "source_changed",
         f"Cannot go on: {changed} changed after it was opened.",

@@ -162,7 +162,7 @@ class Aggregates:
             )
         values = exp.Count(this=exp.Distinct(expressions=[exp.column(statistic.column)]))
         query = exp.select(*_columns(columns), exp.alias_(exp.cast(values, "BIGINT"), COUNT))
-        grouped = _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+        grouped = _group_by(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
         return EngineQuery(self._without_long_texts(grouped, columns), level.positions, (COUNT,))
 
     @property
@@ -237,10 +237,10 @@ def _sums(rows: exp.Query, columns: Sequence[str], figures: Mapping[str, exp.Exp
         *_columns(columns),
         *(exp.alias_(_sum(tree), name, copy=False) for name, tree in figures.items()),
     )
-    return _grouped(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
+    return _group_by(query.from_(rows.subquery(_ROWS, copy=False), copy=False), columns)
 
 
-def _grouped(query: exp.Select, columns: Sequence[str]) -> exp.Select:
+def _group_by(query: exp.Select, columns: Sequence[str]) -> exp.Select:
     return query.group_by(*_columns(columns), copy=False) if columns else query
 
 

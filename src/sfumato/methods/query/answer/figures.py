@@ -202,7 +202,7 @@ def estimates(
     match measure.function:
         case Function.SUM:
             assert measure.argument is not None
-            return _scaled(first, measure.argument, beta, exact=_is_whole(components[0]))
+            return _scale_sum(first, measure.argument, beta, exact=_is_whole(components[0]))
         case Function.AVERAGE | Function.VARIANCE | Function.STDDEV:
             used = [noisy[component] for component in components]
             values, stddev, bound = ratio(measure, components, used, beta)
@@ -241,7 +241,7 @@ def _uniform_error(
     return np.full(groups, math.sqrt(noisy.variance) * step), bound
 
 
-def _scaled(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bool) -> Estimates:
+def _scale_sum(noisy: NoisyStatistic, argument: Argument, beta: float, *, exact: bool) -> Estimates:
     """A sum in steps, as a sum of values."""
     errors = _uniform_error(noisy, float(argument.step), beta)
     if exact and noisy.values.dtype.kind != "f":
