@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.data.schema.schema import Schema
     from sfumato.errors import CallerError
 
-    RowsAre = Literal["people's", "nobody's", "counts"]
+    RowsAre = Literal["people", "synthetic", "counts"]
     Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
     """An open table that takes an SQL query and its epsilon."""
     Door = Callable[[pa.Table, Schema, Fraction], Asking]
@@ -97,7 +97,7 @@ class HeldRelease:
     table: HeldTable
     buckets: HeldTable | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    rows_are: RowsAre = "people's"
+    rows_are: RowsAre = "people"
     published: Sequence[PublishedTable] = ()
     promised: tuple[float, float] | None = None
     """The epsilon and delta of its guarantee, if it has one."""
@@ -125,7 +125,7 @@ class Case:
     @property
     def is_synthetic(self) -> bool:
         """Whether released rows are synthetic, by the side-car or by the owner's option."""
-        return self.release.rows_are == "nobody's"
+        return self.release.rows_are == "synthetic"
 
     @cached_property
     def unmatched_share(self) -> float:

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from sfumato import arguments
 from sfumato.errors import ParameterError, option
 from sfumato.exact_numbers import positive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Sequence
     from fractions import Fraction
 
-    import pyarrow as pa
-
     from sfumato.exact_numbers import Number
-
-    RowsAre = Literal["people's", "nobody's", "counts"]
-    Asking = AbstractContextManager[Callable[[str, Fraction], pa.Table]]
 
 
 @dataclass(frozen=True, kw_only=True)

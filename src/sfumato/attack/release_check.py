@@ -284,7 +284,7 @@ def _attack_rows(
         return run_all(
             Case(
                 schema,
-                HeldRelease(held, rows_are="nobody's"),
+                HeldRelease(held, rows_are="synthetic"),
                 original=HeldTable(engine, table, columns),
             ),
             names=names,

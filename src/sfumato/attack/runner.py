@@ -240,10 +240,10 @@ def held_release(
 ) -> Iterator[HeldRelease]:
     """Open a release for attacks and counts: one table, or the two of an anatomy."""
     provenance = _provenance(source)
-    if synthetic or _rows_are(source) == "nobody's":
+    if synthetic or _rows_are(source) == "synthetic":
         with _labels(_only_table(source), schema, starred=False) as table:
             yield HeldRelease(
-                table, provenance=provenance, rows_are="nobody's", promised=_read_promise(source)
+                table, provenance=provenance, rows_are="synthetic", promised=_read_promise(source)
             )
         return
     if not is_anatomy(source):
@@ -316,8 +316,8 @@ def _rows_are(source: Source) -> RowsAre:
     """Return the kind of rows of a release, by the method in its side-car."""
     method = str(_sidecar(source).get("provenance", {}).get("method", ""))
     if method == "synthesize":
-        return "nobody's"
-    return "counts" if method.split(" ")[0] in ("publish", "query") else "people's"
+        return "synthetic"
+    return "counts" if method.split(" ")[0] in ("publish", "query") else "people"
 
 
 def _read_promise(source: Source) -> tuple[float, float] | None:

@@ -307,7 +307,7 @@ class _Entry:
     @property
     def is_private(self) -> bool:
         """Whether rows are synthetic, or counts are noisy."""
-        made_up = self.rows is not None and self.rows.rows_are == "nobody's"
+        made_up = self.rows is not None and self.rows.rows_are == "synthetic"
         return made_up or self.guarantee.get("kind") == _PRIVATE
 
 
