@@ -14,7 +14,6 @@ from typing import Any
 from sfumato.errors import ParameterError
 
 KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 
 _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493

@@ -132,7 +132,6 @@ LAST_ENTRY = select(entries.c.seq, entries.c.hash).order_by(entries.c.seq.desc()
 ONE_ENTRY = select(entries).where(entries.c.seq == bindparam("of_seq"))
 ALL_ENTRIES = select(entries).order_by(entries.c.seq)
 ADD_ENTRY = insert(entries)
-ADD_ARRIVING = insert(arriving)
 
 _known = and_(
     standing.c.population == bindparam("of_population"),
@@ -241,14 +240,6 @@ ALL_STANDING = (
     select(standing.c.person, standing.c.purpose, standing.c.agreed, standing.c.time)
     .where(standing.c.population == bindparam("of_population"))
     .order_by(standing.c.purpose, standing.c.person)
-)
-STANDING_OF = (
-    select(standing.c.purpose, standing.c.agreed, standing.c.time)
-    .where(
-        standing.c.population == bindparam("of_population"),
-        standing.c.person == bindparam("of_person"),
-    )
-    .order_by(standing.c.purpose)
 )
 COUNTS = (
     select(standing.c.purpose, standing.c.agreed, func.count())
