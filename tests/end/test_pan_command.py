@@ -118,7 +118,7 @@ def test_an_interrupted_update_says_how_far_it_got(
     monkeypatch.setattr(PanTable, "update", interrupted)
     assert run(["pan", "update", "seen.pan", "monday.csv"]) == 130
     said = capsys.readouterr().err
-    assert "1,333 of 2,000 positions" in said
+    assert "1,333 of 2,000 places" in said
     assert "--resume" in said
     monkeypatch.setattr(PanTable, "update", real)
     refused = told(capsys, "pan", "update", "seen.pan", "monday.csv", code=2)["error"]
