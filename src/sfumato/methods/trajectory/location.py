@@ -24,7 +24,7 @@ from sfumato.data.engines.sources import open_source
 from sfumato.data.schema.names import quoted, suggestion
 from sfumato.errors import ParameterError, SchemaError, option
 from sfumato.exact_numbers import exact, positive
-from sfumato.methods.local.exact_epsilon import LARGEST
+from sfumato.methods.local.local_epsilon import LARGEST
 from sfumato.methods.local.locations import LEAST, MOST, PlanarLaplace
 from sfumato.methods.trajectory.cells import Box
 from sfumato.release.files_in_use import source_files
