@@ -131,11 +131,39 @@ def connect(
     timeout: float = 300,
     certificates: str | Path | None = None,
 ) -> RemoteVault:
-    """Connect to a vault behind a server: the same methods and objects as `open` gives.
+    """Connect to a vault behind a server; the result has the methods of `sf.open`.
 
-    `url` is what 'sfumato serve' prints, `token` what 'sfumato token new' or the vault's owner
-    gave. One request may take `timeout` seconds; one that got lost is sent again, and charged once.
-    `certificates` is a file of trusted certificates, instead of the system's.
+    Parameters
+    ----------
+    url
+        The address that `sfumato serve` prints. Without encryption only this machine may be named,
+        so that nobody on the way can read the token.
+    token
+        What `sfumato token new` or the owner of the vault gave you.
+    timeout
+        The seconds that one request may take, with its retries. A retry is charged once.
+    certificates
+        A PEM file of trusted certificates, instead of those of the system.
+
+    Returns
+    -------
+    RemoteVault
+        The vault; close it, or use it in a `with` block.
+
+    Raises
+    ------
+    ParameterError
+        If the address, the token or a parameter is malformed.
+    PolicyError
+        If the server does not accept the token.
+    InternalError
+        `server_unreachable` if no server answers there.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> with sf.connect("http://127.0.0.1:8321", "sfu_...") as vault:  # doctest: +SKIP
+    ...     vault.query("SELECT COUNT(*) AS n FROM people", epsilon="0.1")
     """
     address = read_address(url)
     arguments.require(timeout, "timeout", (int, float), "a number of seconds")

@@ -1,7 +1,7 @@
-"""What one principal may ask: of all data sets of a vault, or of one private table.
+"""What one principal may ask: `Questions` about all data sets of a vault, `Private` about one.
 
-`Questions` has every family of methods by its name; `Private` adds what only one table can answer,
-with the parameters of each method spelled out.
+`Questions` plans and answers requests of every family; `Private` adds a method for each kind of
+request about one data set, with its parameters spelled out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Questions(Shown):
-    """The questions of one principal for one purpose: every family of methods by its name."""
+    """Queries of one principal for one purpose, about all data sets that the principal may see."""
 
     def __init__(self, session: Asking, asker_of: AskerOf, dataset: str = "") -> None:
         self._session, self._asker_of, self._dataset = session, asker_of, dataset
@@ -80,11 +80,48 @@ class Questions(Shown):
         weights: Mapping[str, Number] | None = None,
         request_id: str | None = None,
     ) -> Answer:
-        """Answer a question with noise and error bars, charged to the data sets' budgets.
+        """Answer an SQL query with noise and error bars, charged to the budgets of its data sets.
 
-        It is given in SQL or built from `sf.table`. Without epsilon and rho it costs a tenth of
-        the whole budget. The identical question of the same principal is answered again from
-        store, free. A request id names one question for good: repeating it is safe.
+        The same query of the same principal gets the stored answer again, free of charge.
+
+        Parameters
+        ----------
+        asked
+            One SELECT statement, or a query built with `sf.table`.
+        epsilon, rho
+            The cost: an epsilon, or a rho of zero-concentrated privacy. Default: an epsilon of a
+            tenth of the whole budget.
+        delta
+            The delta to spend; it allows Gaussian noise where that is more accurate.
+        weights
+            How to divide the cost among the output columns, such as `{"n": 2}`.
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+
+        Returns
+        -------
+        Answer
+            The noisy `table`, its `error` by column, its `guarantee`, and what was charged
+            (`cost`).
+
+        Raises
+        ------
+        QueryError
+            If the query is not supported or names something unknown.
+        BudgetError
+            If the budget left is too small.
+        ParameterError
+            If an amount is out of range or another parameter is wrong.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> columns = (sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 120)),)
+        >>> private = sf.protect([{"age": 40}] * 50, sf.Schema("people", columns), epsilon=1)
+        >>> answer = private.query("SELECT COUNT(*) AS n FROM people", epsilon="0.1")
+        >>> answer.table.column_names, answer.cost
+        (['n'], {'epsilon': 0.1})
         """
         cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         answer: Answer = self._ask(
@@ -93,17 +130,38 @@ class Questions(Shown):
         return answer
 
     def explain(self, asked: Asked, **cost: Unpack[QueryCost]) -> Explanation:
-        """Say what a question would cost and how far its answer would be off; spends nothing."""
+        """Forecast the cost and the expected error of a query; nothing is charged.
+
+        Parameters
+        ----------
+        asked
+            One SELECT statement, or a query built with `sf.table`.
+        **cost
+            `epsilon`, `rho`, `delta` and `weights`, as for `query`.
+
+        Returns
+        -------
+        Explanation
+            `text()` prints it; `to_json()` is for programs.
+
+        Raises
+        ------
+        QueryError
+            If the query is not supported or names something unknown.
+        """
         return cast("Question", self._planned(FAMILIES["query"], asked=asked, **cost)).explain()
 
     def _planned(self, family: Family, /, **asked: object) -> Plan:
-        """A plan to show: refused if its answer could not be stored."""
+        """Plan a request to show the plan; refused if its answer could not be stored."""
         prepared = self.prepare(family, **asked)
         self._session.confirm(prepared, self._asker_of)
         return prepared
 
     def prepare(self, family: Family, /, **asked: object) -> Plan:
-        """Prepare a request to a family, ready to be charged and run; spends nothing."""
+        """Plan a request to a family from public facts alone; nothing is charged.
+
+        Only a plan of this session can be given to `answer`.
+        """
         facts = self._session.facts(self._asker_of, self._dataset)
         return self._session.prepare(family, asked, facts)
 
@@ -115,16 +173,19 @@ class Questions(Shown):
         request_id: str | None = None,
         gate: ReleaseGate | None = None,
     ) -> Any:
-        """Charge and answer what was prepared; with a `gate` attack it before it is given."""
+        """Charge and answer a plan of `prepare`.
+
+        With a `gate` the answer is attacked before it is returned.
+        """
         asker_of = self._asker_of
         return self._session.run(family, prepared, asker_of, request_id=request_id, gate=gate)
 
     def left_after(self, prepared: Plan) -> tuple[Mapping[str, float], str]:
-        """What would be left once this was charged, for programs and for people."""
+        """The budget that would be left after this charge, as amounts and in words."""
         return self._session.left_after(prepared, self._asker_of)
 
     def check_all(self, methods: Sequence[Plan]) -> list[Charged]:
-        """List what several of these would charge the owner, or refuse it; nothing is charged."""
+        """List what several plans would charge the owner, or refuse it; nothing is charged."""
         return self._session.check_all(methods, self._asker_of)
 
     def owners_rows(self) -> AbstractContextManager[Dataset]:
@@ -132,13 +193,17 @@ class Questions(Shown):
         return self._session.owners_rows(self._dataset, self._asker_of)
 
     def _ask(self, name: str, /, *, request_id: str | None = None, **asked: object) -> Any:
-        """Prepare and answer a request to a family."""
+        """Plan and answer a request to a family."""
         family = FAMILIES[name]
         return self.answer(family, self.prepare(family, **asked), request_id=request_id)
 
 
 class Private(Questions):
-    """A table that answers only under differential privacy, until its budget is spent."""
+    """A private table: it answers only with differential privacy, until its budget is spent.
+
+    `sf.protect` and `vault.private(name)` return one. Every method charges the budget, except
+    `plan`, `plan_synthesis`, `dry_run` and `explain`, which forecast cost and error.
+    """
 
     def publish(
         self,
@@ -158,12 +223,58 @@ class Private(Questions):
     ) -> Published:
         """Publish statistics of some columns, charged to the table's budget.
 
-        `workload` names the ranges that matter, (queries, columns, 2) in values, ends included, or
-        a file of them; `options` are those of the kind. The identical publication is given again
-        from store, free.
+        The same request gets the stored publication again, free of charge.
 
-        With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
-        "link<0.05", what they get more from is refused, and the charge stays.
+        Parameters
+        ----------
+        kind
+            The statistic, such as "histogram", "tree", "marginals" or "auto"; `sfumato publish
+            --help` lists all.
+        columns
+            The columns to publish. Kinds for graphs, paths and itemsets take none.
+        epsilon, rho
+            The cost: an epsilon, or a rho of zero-concentrated privacy. Default: an epsilon of a
+            tenth of the whole budget.
+        delta
+            The delta to spend; it allows Gaussian noise where that is more accurate.
+        workload
+            The ranges that matter: an array (queries, columns, 2) of values with both ends
+            included, or the file of a table with columns A_low and A_high for column A.
+        postprocess
+            Steps on the noisy counts: "nonnegative", "integer", "total". They cost nothing.
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+        attacks
+            Whether to attack the release before it is returned; the owner reads the result in
+            `findings`. Default: only if `require` or `publish_findings` is given.
+        require
+            The largest success that attacks may have, such as `"link<0.05"`. A release that exceeds
+            it is refused, and the charge stays.
+        publish_findings
+            Whether the release itself states what the attacks found.
+        **options
+            The options of the kind; `sfumato publish KIND --help` lists them.
+
+        Returns
+        -------
+        Published
+            The noisy `tables` with their `error`; `ranges` estimates counts in ranges from them.
+
+        Raises
+        ------
+        ParameterError
+            If the kind, a column or an option is unknown or does not fit.
+        BudgetError
+            If the budget left is too small.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> columns = (sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 3)),)
+        >>> private = sf.protect([{"age": 2}] * 50, sf.Schema("people", columns), epsilon=1)
+        >>> private.publish("histogram", columns="age", epsilon="0.5").table.column_names
+        ['age', 'count']
         """
         gate = _gate(require, attacks, publish_findings)
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
@@ -182,20 +293,62 @@ class Private(Questions):
         publish_findings: bool = False,
         **asked: Unpack[SynthesisOptions],
     ) -> Synthesized:
-        """Make up a table in the form of this one, charged to its budget.
+        """Generate a synthetic table in the form of this one, charged to its budget.
 
-        `method` is auto, aim, mst, privbayes, workload or independent; `rows` how many to draw,
-        `columns` those to have. `target` is a column that the others are to tell, `workload` sets
-        of columns that matter, or a file of them, among which `aim` chooses; `quantiles` names
-        columns to cut where rows crowd, `weekdays` dates whose day of the week is kept. `child` is
-        a data set of the same people with several rows each, which comes with this one, linked by
-        their `key`; `rows` are this one's then. Of edges, points or items a graph, paths or baskets
-        are made up, as `form` says, by default as the schema does: `nodes` are how many nodes a
-        graph has, `people` the data set of their attributes. The cost is an epsilon or a rho, and a
-        delta. The identical request is answered again from store.
+        The same request gets the stored table again, free of charge.
 
-        With `attacks` its owner has what attackers still get as `findings`; by `require`, such as
-        "copies<0.05", what they get more from is refused, and the charge stays.
+        Parameters
+        ----------
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+        attacks
+            Whether to attack the release before it is returned; the owner reads the result in
+            `findings`. Default: only if `require` or `publish_findings` is given.
+        require
+            The largest success that attacks may have, such as `"link<0.05"`. A release that exceeds
+            it is refused, and the charge stays.
+        publish_findings
+            Whether the release itself states what the attacks found.
+        **asked
+            The options of the synthesis, all optional:
+
+            - `epsilon`, `rho`, `delta`: the cost, as for `publish`.
+            - `method`: "auto", "aim", "mst", "privbayes", "workload" or "independent".
+            - `rows`: the number of rows to draw; default: an estimate of the number in the data
+              set.
+            - `columns`: the columns to generate; default: all.
+            - `target`: a column that models will predict from the others; its pairs are preserved
+              best.
+            - `workload`: sets of columns that matter, or a file with one set in each line.
+            - `quantiles`: columns to bin at private quantiles instead of equal widths.
+            - `weekdays`: date columns whose day of the week to preserve.
+            - `child`, `key`: a data set with several rows for each person, to generate together
+              with this one, and the column that links the two. `rows` is then the number of rows of
+              the parent.
+            - `form`: "table", "graph", "paths" or "baskets"; default: the form of the schema.
+            - `nodes`, `people`: for a graph, its public number of nodes, and the data set of their
+              attributes.
+
+        Returns
+        -------
+        Synthesized
+            The synthetic `table`, and the `model` that draws more rows without further cost.
+
+        Raises
+        ------
+        ParameterError
+            If a column or an option is unknown or does not fit.
+        BudgetError
+            If the budget left is too small.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> columns = (sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 3)),)
+        >>> private = sf.protect([{"age": 2}] * 50, sf.Schema("people", columns), epsilon=1)
+        >>> private.synthesize(method="independent", rows=10, epsilon="0.5").table.num_rows
+        10
         """
         gate = _gate(require, attacks, publish_findings)
         family = FAMILIES["synthesize"]
@@ -204,7 +357,18 @@ class Private(Questions):
         return synthesized
 
     def plan_synthesis(self, **asked: Unpack[SynthesisOptions]) -> SynthesisForecast:
-        """Say how far off `synthesize`, asked the same, would be by each method; free."""
+        """Forecast the error of `synthesize` by each method; nothing is charged.
+
+        Parameters
+        ----------
+        **asked
+            The options of `synthesize`.
+
+        Returns
+        -------
+        SynthesisForecast
+            `text()` prints it; `to_json()` is for programs.
+        """
         return cast("SynthesisForecast", self._planned(FAMILIES["synthesize"], **asked).explain())
 
     def learn(
@@ -219,11 +383,55 @@ class Private(Questions):
         request_id: str | None = None,
         **options: Unpack[LearningOptions],
     ) -> LearnedModel:
-        """Learn a model, charged to the table's budget; it predicts, and can be saved.
+        """Train a model, charged to the table's budget.
 
-        `features` are the columns that it is made of, `target` the one that they are to tell, where
-        the kind has one; `options` are those of the kind. All bounds are those that the schema
-        declares. The identical request is answered again from store.
+        The same request gets the stored model again, free of charge.
+
+        Parameters
+        ----------
+        kind
+            The model, such as "logistic", "linear", "tree" or "kmeans"; `sfumato learn --help`
+            lists all.
+        features
+            The columns to learn from. Their bounds are those that the schema declares, never those
+            of the rows.
+        target
+            The column to predict, if the kind has one.
+        epsilon, rho
+            The cost: an epsilon, or a rho of zero-concentrated privacy. Default: an epsilon of a
+            tenth of the whole budget.
+        delta
+            The delta to spend; it allows Gaussian noise where that is more accurate.
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+        **options
+            The options of the kind; `sfumato learn KIND --help` lists them.
+
+        Returns
+        -------
+        LearnedModel
+            `predict` and `score` use it; `save` writes it as JSON.
+
+        Raises
+        ------
+        ParameterError
+            If the kind, a column or an option is unknown or does not fit.
+        BudgetError
+            If the budget left is too small.
+
+        Example
+        -------
+        >>> import sfumato as sf
+        >>> columns = (
+        ...     sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 9)),
+        ...     sf.Column("smoker", sf.Kind.BOOLEAN),
+        ... )
+        >>> rows = [{"age": n % 10, "smoker": n % 10 > 4} for n in range(500)]
+        >>> private = sf.protect(rows, sf.Schema("people", columns), epsilon=1)
+        >>> model = private.learn("naive-bayes", features="age", target="smoker", epsilon=1)
+        >>> len(model.predict([[1], [8]]))
+        2
         """
         cost: QueryCost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         family, asked = FAMILIES["learn"], {"features": features, "target": target, **options}
@@ -241,19 +449,53 @@ class Private(Questions):
         request_id: str | None = None,
         **asked: Unpack[ProgramOptions],
     ) -> ProgramAnswer:
-        """Run a program on blocks of people, charged to the table's budget.
+        """Run a program on blocks of rows and release a private aggregate of its outputs.
 
-        `program` is a Python function that stands by itself, or the path of a file with such a
-        `function`. It is called in a sandbox with the rows of one block, a pyarrow table, and
-        gives a number or several; `output` has the range of each: [(0, 100), ...]. It is tried on
-        made-up rows before anything is charged. What leaves is the `aggregate` of all blocks,
-        their "mean" or "median", with noise.
+        A sandbox calls the program with the rows of one block at a time, as a pyarrow table. It is
+        tried on synthetic rows before anything is charged. No output of a single block leaves the
+        vault.
 
-        `blocks` says how many there are, `people` how many people everybody may know there are, by
-        which they are chosen; with `repeats` everybody is in so many blocks. `ranges` are "tight",
-        as declared, "loose" or "helper", which is then a function of the program. `columns` are
-        those that it sees, `seconds` what one block may take: the answer waits for all. The
-        `language` is "python" or "starlark", by the ending of a file where it is not given.
+        Parameters
+        ----------
+        program
+            A Python function that uses nothing from outside its body, or the path of a file with
+            the `function`. It returns one number or several.
+        output
+            The range of each number: `[(0, 100), ...]`. Values outside are moved to its ends.
+        epsilon
+            The cost. Default: a tenth of the whole budget.
+        function
+            The name of the function in the file.
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+        **asked
+            The options of the run, all optional:
+
+            - `blocks`: the number of blocks.
+            - `people`: the public number of people, from which the number of blocks is chosen.
+            - `repeats`: how many blocks each person is in.
+            - `aggregate`: "mean" or "median" of all blocks.
+            - `ranges`: "tight" (the ranges of `output` as they are), "loose", or "helper" with a
+              `helper`, a function of the program.
+            - `columns`: the columns that the program sees; default: all except identifiers.
+            - `seconds`: the time limit of one block. The answer waits for all of them, so that its
+              time tells nothing about a block.
+            - `language`: "python" or "starlark"; default: by the extension of the file.
+
+        Returns
+        -------
+        ProgramAnswer
+            The aggregated numbers (`values`) and their `errors`.
+
+        Raises
+        ------
+        ParameterError
+            If an option does not fit, or the program failed on synthetic rows.
+        BudgetError
+            If the budget left is too small.
+        PolicyError
+            If the owner has not approved the program.
         """
         planned = self._program(program, function, output, epsilon, asked)
         answer: ProgramAnswer = self.answer(FAMILIES["run"], planned, request_id=request_id)
@@ -268,7 +510,10 @@ class Private(Questions):
         function: str | None = None,
         **asked: Unpack[ProgramOptions],
     ) -> ProgramForecast:
-        """Try what `run` is asked on made-up rows, and say what it would cost; spends nothing."""
+        """Try the program of `run` on synthetic rows and forecast its cost; nothing is charged.
+
+        The parameters are those of `run`.
+        """
         planned = self._program(program, function, output, epsilon, asked)
         return self._session.dry_run(cast("ProgramRun", planned), self._asker_of)
 
@@ -280,7 +525,7 @@ class Private(Questions):
         epsilon: Number | None,
         asked: ProgramOptions,
     ) -> Plan:
-        from sfumato.methods.programs.source import text_of  # most questions do without
+        from sfumato.methods.programs.source import text_of  # only programs need it
 
         text, name, language = text_of(program, function)
         options: dict[str, Any] = {"language": language, **asked}
@@ -301,9 +546,40 @@ class Private(Questions):
         delta: Number | None = None,
         request_id: str | None = None,
     ) -> Published:
-        """Say which ranges of a `workload` hold more rows than a threshold.
+        """List the ranges that hold more rows than a threshold (sparse vector technique).
 
-        Only hits use up the price: `at_most` so many, by default 1, are paid for.
+        Only hits use up the cost, so that many ranges below the threshold cost no more than few.
+
+        Parameters
+        ----------
+        columns
+            The columns that the ranges are over.
+        workload
+            The ranges, as for `publish`.
+        threshold
+            A range is a hit if its noisy count is larger. A whole number.
+        at_most
+            Stop after this many hits; the cost pays for so many. Default: 1.
+        epsilon, rho
+            The cost: an epsilon, or a rho of zero-concentrated privacy. Default: an epsilon of a
+            tenth of the whole budget.
+        delta
+            The delta to spend; it allows Gaussian noise where that is more accurate.
+        request_id
+            An id of your choice that makes a retry safe: the same id and request give the same
+            answer and are charged once. Another request under the same id is refused.
+
+        Returns
+        -------
+        Published
+            A row for each range that was compared, with whether it is a hit.
+
+        Raises
+        ------
+        ParameterError
+            If a column is unknown or the ranges do not fit it.
+        BudgetError
+            If the budget left is too small.
         """
         cost = {"epsilon": epsilon, "rho": rho, "delta": delta}
         asked = {"columns": columns, "workload": workload, "threshold": threshold, **cost}
@@ -323,15 +599,38 @@ class Private(Questions):
         delta: Number | None = None,
         **options: object,
     ) -> Stream:
-        """Begin a stream of counts about people of this table, charged to its budget as a whole.
+        """Begin a stream of counts about people of this table; its whole cost is charged at once.
 
-        `step` of what comes back takes the rows of one period after the other, or their counts, and
-        tells the rows so far, or those of the last `window` periods; for each declared value of the
-        column `by`. It ends after so many `periods`, or never. A person counts in so many `days`
-        of them at most. `method` is auto, tree, honaker or root. What must outlive its process is a
-        feed of a vault, which takes the same.
+        `step` of the stream takes the rows of one period, or their counts, and returns the noisy
+        count so far. A stream lives in this process; a feed of a vault takes the same parameters
+        and outlives it.
+
+        Parameters
+        ----------
+        method
+            "auto", "tree", "honaker" or "root".
+        periods
+            The number of periods; by default the stream has no end.
+        window
+            Count only the last so many periods.
+        days
+            The largest number of periods in which one person counts; further ones are left out.
+        by
+            Count for each declared value of this column.
+        epsilon, rho
+            The cost: an epsilon, or a rho of zero-concentrated privacy. Default: an epsilon of a
+            tenth of the whole budget.
+        delta
+            The delta to spend; it allows Gaussian noise where that is more accurate.
+        **options
+            The options of the method.
+
+        Returns
+        -------
+        Stream
+            The stream, before its first step.
         """
-        from sfumato.vault.streams import begin_stream  # most questions do without
+        from sfumato.vault.streams import begin_stream  # only streams need it
 
         asked = {"periods": periods, "window": window, "days": days, "by": by, **options}
         offer = {"epsilon": epsilon, "rho": rho, "delta": delta}
@@ -344,14 +643,38 @@ class Private(Questions):
         columns: Sequence[str] | str | None = None,
         **asked: Unpack[PublishOptions],
     ) -> Publication:
-        """Say what `publish`, asked the same, would choose and how far off it would be, free."""
+        """Plan a publication: the choices and the expected error; nothing is charged.
+
+        Parameters
+        ----------
+        kind, columns, **asked
+            As for `publish`.
+
+        Returns
+        -------
+        Publication
+            The plan; `publish_planned` publishes it, `explain()` forecasts its error.
+        """
         publication = self._planned(FAMILIES["publish"], kind=kind, columns=columns, **asked)
         return cast("Publication", publication)
 
     def publish_planned(
         self, publication: Publication, *, request_id: str | None = None
     ) -> Published:
-        """Publish what `plan` of this table gave, charged to its budget."""
+        """Publish a plan of `plan`, charged to the table's budget.
+
+        Parameters
+        ----------
+        publication
+            What `plan` of this table returned.
+        request_id
+            An id that makes a retry safe, as for `publish`.
+
+        Raises
+        ------
+        ParameterError
+            `plan_foreign` if the plan is of another table.
+        """
         if not hasattr(publication, "datasets"):
             raise ParameterError(
                 "parameter_type_wrong",
@@ -374,7 +697,7 @@ class Private(Questions):
         columns = [column.name for column in declared.schema.columns]
         try:
             _, remaining = self._session.left((self._dataset,), self._asker_of)
-        except SfumatoError:  # a repr is asked for of a closed vault, too
+        except SfumatoError:  # `repr` must not raise, also not for a closed vault
             remaining = "of a vault that is closed"
         return Card(
             f"{self._dataset}, {remaining}; columns {', '.join(columns)}",
@@ -384,17 +707,17 @@ class Private(Questions):
 
     @property
     def schema(self) -> Schema:
-        """What is declared of the table, which is public."""
+        """The declared schema, which is public."""
         return self._session.facts(self._asker_of, self._dataset).declared.schema
 
     @property
     def usual_epsilon(self) -> Fraction:
-        """What a question about the table costs when nobody says how much."""
+        """The cost of a request that names no cost."""
         return self._session.facts(self._asker_of, self._dataset).usual((self._dataset,))
 
     @property
     def largest_epsilon(self) -> Fraction:
-        """The most that one question about the table may cost whoever asks."""
+        """The largest epsilon that one request of this principal may cost."""
         facts = self._session.facts(self._asker_of, self._dataset)
         own = None if facts.rights is None else facts.rights.max_epsilon
         return facts.maximum if own is None else min(own, facts.maximum)
@@ -407,7 +730,7 @@ class Private(Questions):
 
     @property
     def remaining(self) -> Mapping[str, float]:
-        """The largest epsilon, delta and rho that one more question may cost."""
+        """The largest epsilon, delta and rho that one more request may cost."""
         amounts, _ = self._session.left((self._dataset,), self._asker_of)
         return amounts
 
@@ -415,13 +738,14 @@ class Private(Questions):
 def _gate(
     require: Sequence[str] | str, attacks: bool | None, publish_findings: bool
 ) -> ReleaseGate | None:
-    asked = arguments.maybe_flag(attacks, "attacks")
+    """The gate that attacks a release before it is returned; None where nothing asks for it."""
+    attacks = arguments.maybe_flag(attacks, "attacks")
     publish = arguments.flag(publish_findings, "publish_findings")
-    if not (asked or publish or require):
+    if not (attacks or publish or require):
         return None
-    from sfumato.attack.requirements import attacks_wanted  # most releases do without
+    from sfumato.attack.requirements import attacks_wanted  # slow to import; only for attacks
     from sfumato.vault.release_attacks import ReleaseGate
 
     gate = ReleaseGate.asked(require, publish=publish)
-    is_wanted = attacks_wanted(asked, gate.requirements, publish=publish, off="attacks=False")
+    is_wanted = attacks_wanted(attacks, gate.requirements, publish=publish, off="attacks=False")
     return gate if is_wanted else None

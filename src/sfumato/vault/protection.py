@@ -38,35 +38,51 @@ def protect(
     delta: Number = 0,
     max_epsilon: Number = EPSILON_MAXIMUM,
 ) -> Private:
-    """Put a table under a budget in memory; answers to queries on it are differentially private.
+    """Put a table under a budget in memory; every answer about it is differentially private.
+
+    The budget lives in this process: a new `protect` of the same rows begins a new budget, and
+    nothing adds the two up. Use a vault (`sf.init`) for a budget that lasts.
 
     Parameters
     ----------
     table
-        A table of `sf.read`, a data frame or a path. The last two need a `schema`.
+        A table of `sf.read`, a data frame, a list of records or a path. All but the first need a
+        `schema`.
     schema
-        The declared columns: an `sf.Schema` or the path of a TOML file.
+        The declared columns: an `sf.Schema` or the path of a TOML file. It is never guessed from
+        the rows, because a guess would already tell about people.
     unit
-        What one person can change: `sf.Rows()` or `sf.Entity(...)`; by default the schema's.
+        What one person can change: `sf.Rows()` if each row is a person, `sf.Entity(...)` if a
+        person has several rows. Default: the unit of the schema.
     epsilon, delta
         The budget that all answers together may spend.
     max_epsilon
-        The largest epsilon of the budget and of one query: beyond 10 hardly anything is hidden.
+        The largest epsilon of the budget and of one query. Beyond 10 hardly anything is hidden.
 
     Returns
     -------
     Private
-        The table with its queries, publications and syntheses.
+        The table; `query`, `publish`, `synthesize`, `learn` and `run` answer from it.
 
     Raises
     ------
     ParameterError
-        For amounts out of range, or a table without a schema.
+        If an amount is out of range, or the table has no schema.
 
-    Examples
-    --------
-    >>> private = sf.protect(df, "people.toml", epsilon=1)  # doctest: +SKIP
-    >>> private.query("SELECT COUNT(*) AS n FROM people", epsilon=0.1)  # doctest: +SKIP
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> columns = (
+    ...     sf.Column("age", sf.Kind.INTEGER, domain=sf.Bounds(0, 120)),
+    ...     sf.Column("sex", sf.Kind.TEXT, domain=sf.Values(("f", "m"))),
+    ... )
+    >>> rows = [{"age": 20 + n % 60, "sex": "fm"[n % 2]} for n in range(1000)]
+    >>> private = sf.protect(rows, sf.Schema("people", columns), epsilon=1)
+    >>> answer = private.query("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", epsilon="0.1")
+    >>> answer.table.column_names
+    ['sex', 'n']
+    >>> private.balance
+    'epsilon 0.9 of 1 left'
     """
     if unit is not None:
         arguments.require(unit, "unit", UNITS, "sf.Rows() or sf.Entity(...)")
@@ -74,15 +90,15 @@ def protect(
     maximum = positive(max_epsilon, "max_epsilon")
     budget = Budget.for_epsilon_delta(epsilon=epsilon, delta=delta, maximum=maximum)
     schema = table.schema if unit is None else replace(table.schema, unit=unit)
-    name, held = schema.table, replace(table, schema=schema)
+    name, protected = schema.table, replace(table, schema=schema)
     ledger = memory_ledger()
     ledger.open_account(name, budget=budget)
-    # The same ledger and gatekeeper as a vault's, in memory: one order of charge and read for all
-    # doors.
+    # The same ledger and gatekeeper as those of a vault, in memory: the charge comes before the
+    # rows are read here too.
     ledger.attach(name, account=name)
     session = Session(
         {name: PrivateRows(schema, schema.unit, name)},
-        DataStore({name: Location(IN_PROCESS, lambda: held, schema.unit)}),
+        DataStore({name: Location(IN_PROCESS, lambda: protected, schema.unit)}),
         Gatekeeper(ledger, AnswerIndex()),
         maximum,
         table.files,

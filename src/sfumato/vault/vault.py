@@ -163,23 +163,23 @@ class Vault(LedgerAccess, AnyVault):
 
     @property
     def consents(self) -> tuple[str, ...]:
-        """The populations whose people are asked for consent."""
+        """The populations that are asked for consent."""
         return self.consent_registries.populations
 
     def consent(self, population: str | None = None) -> ConsentRegistry:
-        """The registry of consent of a population; optional where only one is asked."""
+        """The consent registry of a population; optional where there is only one."""
         self._check_open()
         return self.consent_registries.registry(population)
 
     def purposes(self, name: str) -> tuple[str, ...]:
-        """The purposes of a data set, of which each query names one."""
+        """The purposes of a data set. A query about it must name one of them."""
         dataset = self.config.datasets.get(arguments.text(name, "name"))
         return dataset.purposes if isinstance(dataset, PrivateSet) else ()
 
     def refresh(self) -> None:
         """Reload the configuration if another process changed it.
 
-        Questions that are being answered keep the old one; later questions use the new one.
+        Running queries keep the old one; later queries use the new one.
         """
         self._check_open()
         # One look at the file's time and inode, since servers refresh before every request.
@@ -255,7 +255,7 @@ class Vault(LedgerAccess, AnyVault):
 
     @cached_property
     def history(self) -> History:
-        """The questions that were asked in the console."""
+        """The queries that were asked in the console."""
         from sfumato.vault.console_store import History
 
         return History(self)
@@ -272,11 +272,14 @@ class Vault(LedgerAccess, AnyVault):
 
     @staticmethod
     def acknowledge(path: str | Path, *, operator: str) -> None:
-        """Accept that a ledger lost entries, as a restored backup has; this burns every budget."""
+        """Accept that a ledger lost entries, as a restored backup has; spends every budget wholly.
+
+        What the lost entries charged is unknown, so nothing may be taken as left.
+        """
         acknowledge(arguments.path(path, "path"), operator=arguments.text(operator, "operator"))
 
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
-        from sfumato.operations.local_calls import call_locally  # questions start without it
+        from sfumato.operations.local_calls import call_locally  # queries start faster without it
 
         self._check_open()
         return call_locally(self, request, operator, **values)
@@ -351,10 +354,28 @@ class Vault(LedgerAccess, AnyVault):
 def open_vault(path: str | Path) -> Vault:
     """Open the vault in a folder.
 
+    Parameters
+    ----------
+    path
+        The folder, as `sfumato init` or `sf.init` made it.
+
+    Returns
+    -------
+    Vault
+        The open vault; close it, or use it in a `with` block.
+
     Raises
     ------
     ParameterError
         `vault_missing` if the folder is no vault, or if its configuration contradicts the ledger.
+    LedgerError
+        If the ledger lost entries, as a restored backup has.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> with sf.open("clinic") as vault:  # doctest: +SKIP
+    ...     vault.query("SELECT COUNT(*) AS n FROM people", epsilon="0.1")
     """
     needs_locks("A vault")
     return Vault(load(arguments.path(path, "path")))
@@ -374,6 +395,17 @@ def create_vault(
     head
         The file with the ledger's last position. It lies outside the folder, by default beside it,
         so that a restored old copy of the folder is recognized.
+
+    Returns
+    -------
+    Vault
+        The open vault, without data sets; `add` adds one.
+
+    Example
+    -------
+    >>> import sfumato as sf
+    >>> vault = sf.init("clinic")  # doctest: +SKIP
+    >>> vault.add("visits", "visits.parquet", "visits.toml", epsilon=3)  # doctest: +SKIP
     """
     from sfumato.vault.creation import create
 

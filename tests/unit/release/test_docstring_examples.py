@@ -1,4 +1,4 @@
-"""The examples in docstrings of tables, releases, criteria and schemas run as written."""
+"""The examples in docstrings of tables, releases, criteria, schemas and vaults run as written."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ import pytest
         ("sfumato.data.schema.hierarchy", 1),
         ("sfumato.data.schema.schema", 1),
         ("sfumato.data.schema.unit", 2),
+        ("sfumato.vault.private", 4),
+        ("sfumato.vault.protection", 1),
+        ("sfumato.vault.vault_api", 2),
+        ("sfumato.vault.vault", 2),
+        ("sfumato.client.vault", 1),
     ],
 )
 def test_examples_of_a_module_run(module: str, at_least: int) -> None:
