@@ -1,4 +1,4 @@
-"""Data sets: which a principal may query, what is declared of each, and how one is added."""
+"""Data sets: list those that a principal may query, show their declarations, add one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BUDGET, _CONSENT, _PUBLIC_TABLES = "Budget", "Consent", "Public tables"
 
 
 class DeclaredSchema:
-    """What is declared of a table: a schema, or the path of its file on this machine."""
+    """A schema, or the path of its file on this machine."""
 
     __slots__ = ("value",)
 
@@ -63,12 +63,12 @@ def _read_schema(value: object, name: str) -> Schema | str:
     from sfumato.data.schema.schema import Schema
 
     if not isinstance(value, dict):
-        given: Schema | Path | str = arguments.require(
+        schema: Schema | Path | str = arguments.require(
             value, name, (str, Path, Schema), "a path or an sf.Schema"
         )
-        return str(given) if isinstance(given, Path) else given
+        return str(schema) if isinstance(schema, Path) else schema
     try:
-        # JSON comes with exact decimals; a schema has its own, as texts.
+        # JSON is read with exact decimals; in the JSON form of a schema exact numbers are texts.
         return schema_from_json(json.loads(json.dumps(value, default=float, allow_nan=False)))
     except SfumatoError:
         raise
@@ -111,7 +111,7 @@ FIELD_TYPES[ColumnSets] = FieldType(
 
 
 class DatasetSummary(Result):
-    """A data set, what its answers hide, and the names of its columns."""
+    """A data set, with its privacy promise (`hides`) and the names of its columns."""
 
     name: str
     public: bool
@@ -134,14 +134,14 @@ class DatasetList(Result):
 
 
 class UniqueColumns(msgspec.Struct):
-    """Columns of a public table, and in how many rows the same values stand at most."""
+    """Columns of a public table, and the largest number of rows with the same values."""
 
     columns: tuple[str, ...]
     rows: int
 
 
 class DatasetRecord(Result):
-    """What is declared of a data set, and what a principal may still spend on it."""
+    """The declarations of a data set, and the budget that a principal has left for it."""
 
     name: str
     public: bool
@@ -151,7 +151,7 @@ class DatasetRecord(Result):
     purposes: tuple[str, ...] = ()
     keys: tuple[UniqueColumns, ...] = ()
     place: int = 0
-    """A number that data sets share which can be joined."""
+    """Data sets with the same number are in one database and can be joined."""
     usual_epsilon: str | None = None
     largest_epsilon: str | None = None
     remaining: dict[str, float] | None = None
@@ -173,7 +173,7 @@ class DatasetRecord(Result):
 
 
 class AddedDataset(Result):
-    """A new data set, with what its owner should know of it."""
+    """A new data set, with warnings for its owner."""
 
     dataset: str
     public: bool
@@ -190,7 +190,7 @@ class AddedDataset(Result):
         super().print(as_json=as_json)
 
     def command_json(self) -> dict[str, Any]:
-        """The record without warnings, and without what other commands tell."""
+        """The record without warnings, balance and purposes, which other commands print."""
         hidden = ("warnings", "balance", "purposes")
         return {name: value for name, value in self.to_json().items() if name not in hidden}
 
@@ -276,19 +276,20 @@ class ShowDataset(Request):
 
 
 class NamedSourceError(SourceError):
-    """A source that cannot be read, and that the caller has named."""
+    """A source that cannot be read and that the caller named: their mistake, not the server's."""
 
     status = 422
 
 
 def source_below(folder: Path | None, source: str) -> str:
-    """Find a file below a server's folder for data; refuse everything else alike.
+    """Find a file below a server's folder for data; all else is refused with the same message.
 
-    A token must not make a server read whatever the server's account may.
+    The holder of a token must not read every file that the account of the server can read. One
+    message for all, because another for existing files would tell which files there are.
     """
     if folder is not None and "://" not in source:
         allowed = folder.resolve()
-        path = (allowed / source).resolve()
+        path = (allowed / source).resolve()  # without .. and links, which could leave the folder
         if path != allowed and path.is_relative_to(allowed):
             return str(path)
     where = "no folder" if folder is None else "a folder"
@@ -347,7 +348,7 @@ def add_dataset(context: Context, request: AddDataset) -> AddedDataset:
     vault, warnings = context.vault, list[str]()
     source = request.source if context.find_source is None else context.find_source(request.source)
     try:
-        held = registration.add_dataset(
+        dataset = registration.add_dataset(
             vault.config.folder,
             request.name,
             source,
@@ -370,14 +371,14 @@ def add_dataset(context: Context, request: AddDataset) -> AddedDataset:
         raise NamedSourceError(error.code, error.sentence) from None
     vault.refresh()
     added = AddedDataset(request.name, request.public, tuple(warnings))
-    if not isinstance(held, PrivateSet):
+    if not isinstance(dataset, PrivateSet):
         return added
     return msgspec.structs.replace(
         added,
-        population=held.population,
-        unit=held.unit.sentence(),
-        balance=remaining_budget(vault.ledger, [held.population])[1],
-        purposes=held.purposes,
+        population=dataset.population,
+        unit=dataset.unit.sentence(),
+        balance=remaining_budget(vault.ledger, [dataset.population])[1],
+        purposes=dataset.purposes,
     )
 
 
@@ -421,11 +422,11 @@ def show_dataset(context: Context, request: ShowDataset) -> DatasetRecord:
     vault, name = context.vault, request.name
     visible = vault.questions(principal=context.principal).catalogue
     if name not in visible:
-        # A data set that the principal may not query is unknown like one that never was.
+        # The same error as for a name that does not exist: names of data sets are not public.
         raise ParameterError("not_found", "There is no data set of this name that you may query.")
     entry = visible[name]
-    # Numbered among the visible data sets alone, so the number tells nothing of the others.
-    addresses = [vault.addresses[each] for each in visible]
+    # Numbers count only visible data sets, so they tell nothing about the others.
+    addresses = [vault.addresses[dataset] for dataset in visible]
     record = DatasetRecord(
         name,
         _is_public(entry),
@@ -443,7 +444,7 @@ def show_dataset(context: Context, request: ShowDataset) -> DatasetRecord:
 
 
 def _budget_of(vault: Any, name: str, principal: str) -> dict[str, Any]:
-    """What a principal may spend on a data set; nothing where they have no budget for it."""
+    """The costs and the budget left of a principal; empty without a budget for the data set."""
     private = vault.private(name, principal=principal)
     try:
         return {

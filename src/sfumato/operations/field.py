@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Field:
-    """One value that a request may hold: its name, a line of help, and how it is written."""
+    """A field: its name, its line of help, and how the command line writes its value."""
 
     name: str
     help: str
     metavar: str | None
-    """What stands for its value in help."""
+    """The placeholder of its value in help."""
     type: Any = str
     default: object = None
     required: bool = False
     positional: bool = False
     flag: str | None = None
-    """The option of the command, where it differs from the name."""
+    """The option of the command, if it differs from the name."""
     topic: str = ""
-    """The heading of help under which it stands, where that is not the common one."""
+    """The heading of help above it; empty for the common one."""
     from_file: bool = False
     """Whether the command takes the path of a file."""
     choices: Mapping[str, str] = field(default_factory=dict)
-    """The words that it may be, where they are few, each with what it means."""
+    """The allowed words with their meanings, if there are few."""

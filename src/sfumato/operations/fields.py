@@ -1,8 +1,8 @@
 """The fields of requests: their types, how a value is read from any door, and their JSON schemas.
 
-Every door reads a request with `read`: Python gives objects, HTTP gives JSON, a command and a form
-give text. So a wrong value is refused in the same way everywhere, and `ParameterError.parameter`
-names the field.
+Every door reads a request with `read`. Python gives objects, HTTP gives JSON, a command and a form
+give text. A wrong value is therefore refused in the same way everywhere, and
+`ParameterError.parameter` names the field.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from sfumato.operations.field import Field
 from sfumato.vault.principals import check_name, split_names
 
 MOST_NAMES = 10_000
+"""The largest number of names in one list of a request."""
 
 
 class Request(msgspec.Struct):
-    """What somebody asks: plain data, without files, engines or vaults."""
+    """The fields of an operation as plain data, without files, engines or vaults."""
 
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
 class Words(tuple[str, ...]):
-    """Several words: in Python any iterable or a text, elsewhere also a text such as "a,b"."""
+    """Several words: an iterable or, at every door, a text such as "a,b"."""
 
     __slots__ = ()
 
@@ -66,13 +67,13 @@ class JsonObject(dict[str, Any]):
 
 
 class PrincipalName(str):
-    """A name that a principal may have, so it is safe as a part of an address."""
+    """The name of a principal; it is safe as a part of an address."""
 
     __slots__ = ()
 
 
 class Tables(tuple[str, ...]):
-    """Paths or addresses of tables, which a command takes one after another."""
+    """Paths or addresses of tables; a command takes them one after another."""
 
     __slots__ = ()
 
@@ -84,13 +85,13 @@ class CommaList(tuple[str, ...]):
 
 
 class Word(str):
-    """One of the words that `arg` lists."""
+    """One of the words that `arg` lists for the field."""
 
     __slots__ = ()
 
 
 class Held:
-    """A value whose type only decides how it is read: the request holds the value itself."""
+    """A type that decides only how a value is read: the request holds the plain value itself."""
 
     __slots__ = ("value",)
 
@@ -99,38 +100,40 @@ class Held:
 
 
 class OptionValue(Held):
-    """The value of an option that may be of several types; the method checks it."""
+    """The value of an option of a method, of several types; the method checks it."""
 
     __slots__ = ()
 
 
 class Shares(Held):
-    """Numbers by name, in a command and a form as the text of a JSON object."""
+    """Numbers by name; in a command and a form, the text of a JSON object."""
 
     __slots__ = ()
 
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 NOT_GIVEN: Any = None
-"""The default of a field that may be left out, but may not be null in JSON."""
+"""The default of a field that may be left out but may not be null in JSON. A null cost would
+otherwise mean the default cost, which is charged."""
 
 
 @dataclass(frozen=True)
 class FieldType:
-    """A type of our own: the word for it in help, its JSON schema, how it is read and sent."""
+    """A field type of ours: its name in help, its JSON schema, how it is read and sent."""
 
     metavar: str
     schema: Mapping[str, Any]
     read: Callable[[Any, str], Any]
-    """Takes the value and the name of its field; refuses with a `ParameterError`."""
+    """Takes the value and the name of its field; raises `ParameterError` for a wrong value."""
     read_file: Callable[[str], str] | None = None
-    """Where the command takes a file instead: reads it from its path."""
+    """Reads the value from the path of a file, if the command takes a file instead."""
     names_file: bool = False
-    """Whether a text is the path of a file of this machine, which nobody elsewhere may name."""
+    """Whether a text is the path of a file of this machine. A remote caller may give none: the
+    server would read its own files for them."""
     send: Callable[[Any], Any] | None = None
-    """What a client sends instead, as JSON-able data: the content of a file, for example."""
+    """Makes the JSON-able data that a client sends, such as the content of a file."""
     repeated: bool = False
-    """Whether its option may be given several times."""
+    """Whether the option of the command may be repeated."""
 
 
 _NAME: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 256}
@@ -150,6 +153,7 @@ def _read_day(value: object, name: str) -> str:
 
 def _read_object(value: object, name: str) -> Mapping[str, Any]:
     if isinstance(value, str):
+        # Decimal, not float: an amount such as 0.1 must stay exact.
         with suppress(ValueError, RecursionError):
             value = json.loads(value, parse_float=Decimal)
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
@@ -167,7 +171,7 @@ def _read_shares(value: object, name: str) -> dict[str, Fraction]:
 
 
 def _read_option(value: object, name: str) -> Any:
-    """Read a number, a text, a truth value or a list of them, without decimals."""
+    """Read a number, a text, a truth value, or a list or object of them."""
     if isinstance(value, list):
         return [_read_option(entry, name) for entry in value]
     if isinstance(value, Mapping):
@@ -183,7 +187,10 @@ def _read_option(value: object, name: str) -> Any:
     return arguments.plain(value, name)
 
 
-_LONGEST_TEXT, _LARGEST_WHOLE = 400, 2**63
+_LONGEST_TEXT = 400
+"""Characters of one text among the options, and of one exact number."""
+_LARGEST_WHOLE = 2**63
+"""Whole numbers that do not fit into 64 bits become floats."""
 
 
 def _read_principal(value: object, name: str) -> str:
@@ -231,7 +238,7 @@ FIELD_TYPES: dict[type, FieldType] = {
     Path: FieldType("FILE", {"type": "string"}, arguments.path, names_file=True),
     Tables: FieldType("TABLE...", NAMES_SCHEMA, arguments.names, repeated=True),
 }
-"""The types that msgspec does not know. A noun may add one of its own beside its requests."""
+"""The field types that msgspec does not know. The module of a noun may add its own."""
 
 
 def arg(
@@ -250,15 +257,15 @@ def arg(
     help
         One line for people, shown by every door.
     metavar
-        What stands for the value in help, where that of its type does not say enough.
+        The placeholder of the value in help; by default that of the type.
     positional
         Whether the command and Python take it by position.
     flag
-        The name of its option in the command, where that is another.
+        The name of the option in the command; by default the name of the field.
     words
-        The few words that it may be, each with what it means; help and completion list them.
+        The allowed words with their meanings; help and completion list them.
     topic
-        The heading of help under which it stands, where that is not the common one.
+        The heading of help above it; by default the common one.
     """
     extra = {
         "metavar": metavar,
@@ -304,7 +311,7 @@ _METAVARS: dict[Any, str] = {int: "N", bool: ""}
 
 
 def file_readers(request: type[Request]) -> dict[str, Callable[[str], str]]:
-    """The fields for which a command takes a file, each with what reads it."""
+    """The fields for which a command takes a file, each with the function that reads it."""
     kinds = {info.name: plain_type(info.type) for info in msgspec.structs.fields(request)}
     return {
         name: read_file
@@ -318,7 +325,7 @@ def plain_type(kind: Any) -> Any:
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in (Union, UnionType):
-        [kind] = [each for each in get_args(kind) if each is not NoneType]
+        [kind] = [member for member in get_args(kind) if member is not NoneType]
         return plain_type(kind)
     return kind
 
@@ -331,12 +338,12 @@ def is_optional(kind: Any) -> bool:
 
 
 def _without_none(kind: Any) -> Any:
-    """An optional type without its None; annotations stay."""
+    """A type without None; its annotations stay."""
     if get_origin(kind) is Annotated:
         plain, *metas = get_args(kind)
         return Annotated[(_without_none(plain), *metas)]
     if get_origin(kind) in (Union, UnionType):
-        [inner] = [each for each in get_args(kind) if each is not NoneType]
+        [inner] = [member for member in get_args(kind) if member is not NoneType]
         return inner
     return kind
 
@@ -353,11 +360,11 @@ def read(
     Parameters
     ----------
     values
-        By the names of fields. None stands for a value that is not given, where the type allows.
+        Values by the names of fields. None means that no value is given, if the type allows it.
     text
         Whether all values are texts, as in a command, a form or a query string.
     remote
-        Whether the values come from elsewhere, so that no text names a file of this machine.
+        Whether the values come from another machine. No text may then name a file of this machine.
 
     Raises
     ------
@@ -367,6 +374,7 @@ def read(
     infos = {info.encode_name: info for info in msgspec.structs.fields(request)}
     for name in values:
         if name not in infos:
+            # The name is quoted shortened: it may come from HTTP and be a megabyte long.
             raise _wrong(
                 name[:60],
                 "option_unknown",
@@ -375,6 +383,7 @@ def read(
     checked = {}
     for name, info in infos.items():
         if name in values and not (values[name] is None and is_optional(info.type)):
+            # A caller elsewhere must not make this machine read a file by naming it.
             if remote and isinstance(values[name], str) and _names_file(info):
                 raise _wrong(
                     name,
@@ -396,7 +405,7 @@ def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> A
     plain = plain_type(info.type)
     if plain is int and isinstance(value, Decimal) and is_short_integer(value):
         value = int(value)  # JSON may write a whole number as 3.0
-    # A text "null" is a word; only JSON and Python can say that nothing is given.
+    # msgspec reads the text "null" as None; in a command or a form it is a word.
     kind = _without_none(info.type) if text else info.type
     try:
         checked = msgspec.convert(
@@ -407,7 +416,7 @@ def _read_value(info: msgspec.structs.FieldInfo, value: Any, *, text: bool) -> A
     except SfumatoError as error:
         error.parameter = info.encode_name
         raise
-    # The types of our own are only for checking: operations see plain values.
+    # Our types serve only to check: operations get plain values.
     if isinstance(checked, Held):
         return checked.value
     if plain is Word and checked not in (words := _words(info)):
@@ -427,37 +436,39 @@ def _words(info: msgspec.structs.FieldInfo) -> Mapping[str, str]:
 
 
 def is_short_integer(number: Decimal) -> bool:
-    """Whether a number is whole and short. To write out 1e1000000 takes minutes."""
+    """Whether a number is whole and has few digits: to write out 1e1000000 takes minutes."""
     return (
         number.is_finite() and number.adjusted() < _MOST_DIGITS and number == number.to_integral()
     )
 
 
 def _read_own(name: str, kind: type, value: object) -> Any:
-    """Read a value of a type of our own; called by msgspec."""
+    """Read a value of one of our types; called by msgspec."""
     result = FIELD_TYPES[kind].read(value, name)
     return result if isinstance(result, kind) else kind(result)
 
 
 _MOST_DIGITS = 20
+"""Digits of a whole number from JSON: 64 bits need 19."""
 _KINDS: dict[Any, str] = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
 def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[str, str]:
-    """Say what is wrong with a value: a code and a sentence."""
+    """The code and the sentence for a value that msgspec refused."""
     plain, shown = plain_type(info.type), arguments.shown(value)
     is_word = isinstance(plain, type) and issubclass(plain, StrEnum)
     if isinstance(value, str) and is_word:
         words = [str(word) for word in plain]
         near = suggestion(value[:60], words)
         return "choice_unknown", f"{info.encode_name} cannot be {shown}; {near}"
-    reason, _, place = why.replace("`", "").partition(" - at $")
-    if place or (plain not in (*_KINDS, *FIELD_TYPES) and not is_word and ", got" in why):
-        # One of several entries; what it holds may be about a person and is not shown.
+    # msgspec appends the position inside a list or object, such as "- at `$[3].person`".
+    reason, _, inside = why.replace("`", "").partition(" - at $")
+    if inside or (plain not in (*_KINDS, *FIELD_TYPES) and not is_word and ", got" in why):
+        # One entry of several may be about a person, so the message does not quote it.
         reason = reason.partition(", got")[0]
         return (
             "request_malformed",
-            f"{info.encode_name}{place} is not what it must be: {reason.lower()}.",
+            f"{info.encode_name}{inside} is not what it must be: {reason.lower()}.",
         )
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
@@ -467,7 +478,7 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
             "parameter_out_of_range",
             f"{info.encode_name} must be {_range(info.type)}, not {shown}.",
         )
-    # A length, which msgspec says in words.
+    # The rest are lengths, for which msgspec has the words.
     allowed = reason.removeprefix("Expected ")
     return "request_malformed", f"{info.encode_name} must be {allowed}, not {shown}."
 
@@ -498,7 +509,7 @@ def _wrong(name: str, code: str, message: str) -> ParameterError:
 
 
 def given(request: Request) -> dict[str, Any]:
-    """The values of a request that are not the defaults, by name."""
+    """The values of a request that differ from the defaults, by name."""
     return {
         info.name: getattr(request, info.name)
         for info in msgspec.structs.fields(request)
@@ -507,7 +518,7 @@ def given(request: Request) -> dict[str, Any]:
 
 
 def to_json(request: Request) -> dict[str, Any]:
-    """A request as JSON-able data: what `read` makes the same request of."""
+    """A request as JSON-able data, from which `read` makes the same request."""
     names = {info.name: info.encode_name for info in msgspec.structs.fields(type(request))}
     return {
         names[name]: msgspec.to_builtins(_plain_numbers(value), enc_hook=_to_send)
@@ -525,7 +536,7 @@ def _plain_numbers(value: Any) -> Any:
 
 
 def _to_send(value: Any) -> Any:
-    """A value of a type of our own that JSON has no word for; called by msgspec."""
+    """A value of one of our types as JSON-able data; called by msgspec."""
     send = FIELD_TYPES[type(value)].send
     if send is None:
         raise TypeError(f"{type(value).__name__} has no 'send'")
@@ -544,11 +555,11 @@ def schemas(request: type[Request]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def body_schema(request: type[Request], without: Collection[str] = ()) -> dict[str, Any]:
-    """The JSON schema of a body that holds a request, except the fields of its path."""
-    named = [field for field in fields(request) if field.name not in without]
-    required = [field.name for field in named if field.required]
+    """The JSON schema of a body, without the fields that are parts of the path."""
+    in_body = [field for field in fields(request) if field.name not in without]
+    required = [field.name for field in in_body if field.required]
     properties = {
-        field.name: {**schemas(request)[field.name], "description": field.help} for field in named
+        field.name: {**schemas(request)[field.name], "description": field.help} for field in in_body
     }
     return {
         "type": "object",
@@ -559,7 +570,7 @@ def body_schema(request: type[Request], without: Collection[str] = ()) -> dict[s
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON schema of a type, without references: OpenAPI readers see it where it is used."""
+    """The JSON schema of a type. References are replaced: readers see a type where it is used."""
     schema = msgspec.json.schema(kind, schema_hook=lambda own: dict(FIELD_TYPES[own].schema))
     inlined: dict[str, Any] = _inline(schema, schema.pop("$defs", {}))
     return inlined
@@ -567,10 +578,10 @@ def schema_of(kind: Any) -> dict[str, Any]:
 
 def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_inline(each, definitions) for each in schema]
+        return [_inline(entry, definitions) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         schema = {**definitions[name], **{key: schema[key] for key in schema if key != "$ref"}}
-    return {key: _inline(each, definitions) for key, each in schema.items() if key != "title"}
+    return {key: _inline(entry, definitions) for key, entry in schema.items() if key != "title"}

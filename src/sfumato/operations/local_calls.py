@@ -1,4 +1,4 @@
-"""Operations of a vault on this machine: in its process, or in its folder for one command."""
+"""Run operations on a vault of this machine: one that is open, or a folder for one command."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 def call_locally(
     vault: LedgerAccess, request: type[Request], operator: str = OWNER, /, **values: Any
 ) -> Any:
-    """Do what a request asks of an open vault; whoever has its folder is its owner."""
+    """Run a request on an open vault.
+
+    No permission is checked: whoever can read the folder of a vault is its owner.
+    """
     context = Context(vault, operator=arguments.text(operator, "operator"))
     return OPERATIONS[request].run(context, read(request, values))
 
 
 @contextmanager
 def open_context(folder: Path, operation: Operation, operator: str) -> Iterator[Context]:
-    """Open as much of a vault as an operation needs."""
+    """Open as much of a vault as an operation needs: nothing, its ledger, or its data sets too."""
     if operation.local:
         yield Context(None, operator=operator)
     elif operation.whole_vault:

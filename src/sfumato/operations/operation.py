@@ -1,8 +1,8 @@
 """An operation: one thing that a person can ask of the system, declared once for every door.
 
-A module of `operations` holds the operations of one noun: requests, records that they return, and
-functions that do them. From these the doors make sub-commands, HTTP routes with OpenAPI, calls of
-the client and console forms; `docs/guide/operations.md` shows how to add one.
+A module of `operations` holds the operations of one noun: their requests, the functions that run
+them, and the records that these return. The doors make sub-commands, HTTP routes with OpenAPI,
+calls of the client and console forms from them; `docs/guide/operations.md` shows how to add one.
 """
 
 from __future__ import annotations
@@ -36,35 +36,36 @@ DOORS = ("command", "http", "console")
 
 @dataclass(frozen=True)
 class Permission:
-    """Who may ask for an operation through a server or a console."""
+    """Who may run an operation through a server or a console."""
 
     scope: str
-    """What a token must be good for, one of `vault.tokens.SCOPES`."""
+    """The scope that a token must have, one of `vault.tokens.SCOPES`."""
     owner: bool = False
     """Whether only the vault's owner may."""
     shape: str | None = None
-    """What a principal must be permitted to do, one of `vault.principals.SHAPES`."""
+    """The shape of answers that a principal must be permitted, one of `vault.principals.SHAPES`."""
     without_token: bool = False
-    """Whether a request without a token may, in the name of the principal of kind public."""
+    """Whether a request without a token is accepted; it acts as the principal of kind public."""
 
 
 OWNERS = Permission("admin", owner=True)
-"""Only owners of the vault. To others the operation does not exist."""
+"""Only owners of the vault; others get `not_found`."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Who asks, and of which vault. Nothing else is passed beside the request."""
+    """The vault of an operation and its caller. Nothing else is passed beside the request."""
 
     vault: Any
     """A `Vault`; a `LedgerAccess` for an operation that needs no more; None for a local one."""
     principal: str = OWNER
     operator: str = OWNER
-    """In whose name the ledger notes a change."""
+    """The name that the ledger records with a change."""
     purpose: str | None = None
     request_id: str | None = None
     find_source: Callable[[str], str] | None = None
-    """On a server: finds the source of data that a caller names, or refuses it."""
+    """On a server: resolves the source of data that a caller names, or refuses it. Elsewhere None:
+    the caller may read every file that the process may."""
     wants: Callable[[str], bool] = lambda _media: False
     """Whether the caller names a media type among those that it accepts."""
 
@@ -73,7 +74,7 @@ class Result(msgspec.Struct):
     """What an operation returns: a record that every door can send, print or read back."""
 
     media: ClassVar[str] = JSON
-    """In what form HTTP sends it; one that is not sent as JSON has a text."""
+    """The media type in HTTP. A result of another type than JSON has `to_text`."""
 
     @property
     def file_name(self) -> str | None:
@@ -86,12 +87,12 @@ class Result(msgspec.Struct):
         return data
 
     def body(self) -> object:
-        """What HTTP sends as JSON: data, or its text in bytes."""
+        """The record as HTTP sends it: JSON-able data, or its JSON text in bytes."""
         return self.to_json()
 
     @property
     def location(self) -> str | None:
-        """Where HTTP says that the record can be read, if it made one."""
+        """The address of a record that was made; HTTP sends it as `Location`."""
         return None
 
     @classmethod
@@ -114,7 +115,7 @@ class Result(msgspec.Struct):
         raise TypeError(f"{cls.__name__} is sent as JSON")
 
     def rest(self, request: Any) -> Request | None:  # noqa: ARG002
-        """The request for what a long result still lacks; a command asks until there is none."""
+        """The request for the next part of a long result; None after the last part."""
         return None
 
     def save(self, path: Path, *, overwrite: bool, private: bool) -> dict[str, Any]:
@@ -130,7 +131,7 @@ class Result(msgspec.Struct):
         return {"written": [str(path)]}
 
     def in_form(self, media: str) -> bytes | None:  # noqa: ARG002
-        """The record in another form that HTTP was asked for by Accept; None where it has none."""
+        """The record in another media type that `Accept` names; None if it has no such form."""
         return None
 
     def file(self, ending: str, address: str = "") -> tuple[str, bytes]:  # noqa: ARG002
@@ -203,10 +204,10 @@ def print_table(
 
 
 class Call(Protocol):
-    """Has an operation done, here or by a server: what the facades of Python are made from."""
+    """Runs a request, here or on a server. The facades of Python are made from it."""
 
     def __call__(self, request: type[Request], operator: str = ..., /, **values: Any) -> Any:
-        """Do what a request of this type asks; its fields are given by name."""
+        """Run a request of this type; `values` are its fields by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,24 +220,24 @@ class Operation:
     run: Callable[[Context, Any], Any]
     allowed: Permission
     examples: tuple[Mapping[str, Any], ...]
-    """Values of the fields that can be asked: lines of help, and the example of the body."""
+    """Values that can be sent: the lines of help, and the example of the body."""
     path: str
     """Below /v1; a part in braces is a field of the request."""
     description: str = ""
     """What it does, where the docstring of the request is about more than one operation."""
     command_examples: tuple[Mapping[str, Any], ...] = ()
-    """What the lines of help show instead, for an operation whose command takes a file."""
+    """The lines of help, where they differ because the command takes a file."""
     doors: tuple[str, ...] = DOORS
     method: str = "POST"
     status: int = 200
     repeatable: bool = True
-    """Whether doing it twice is as doing it once, so that a client may send it again."""
+    """Whether running it twice has the effect of running it once: a client may then retry it."""
     keyed: bool = False
-    """Whether an Idempotency-Key makes it safe to repeat."""
+    """Whether an Idempotency-Key makes a retry safe, because it is charged once."""
     recorded: bool = False
-    """Whether the ledger notes it, in the name of an operator."""
+    """Whether the ledger records it, with the name of an operator."""
     whole_vault: bool = False
-    """Whether it needs the data sets and not only the ledger."""
+    """Whether it opens the data sets too. Others work while a database is out of reach."""
     local: bool = False
     """Whether it works on files of this machine instead of a vault, for the command alone."""
     page: str | None = None
@@ -246,18 +247,26 @@ class Operation:
     --out, and HTTP sends one where the path ends in its ending. A result that
     is not sent as JSON has no second path."""
     forms: tuple[str, ...] = ()
-    """Media types that HTTP sends instead of JSON to those whose Accept names them."""
+    """Media types that HTTP sends instead of JSON if `Accept` names them."""
     refusals: tuple[int, ...] = ()
-    """Statuses by which HTTP refuses it, besides the usual ones."""
+    """Statuses of refusals, besides those that every route has."""
     kind_requests: Callable[[], Mapping[str, type[Request]]] | None = None
-    """Makes the requests by kind, where a body is that of the kind that it names."""
+    """Returns the request type of each kind, where the `kind` in the body decides its fields. A
+    function, because the types of all kinds are slow to make."""
 
     def request_for(self, values: Mapping[str, Any]) -> type[Request]:
-        """The type of request that values make."""
+        """The type of request for these values: that of the kind that they name, if any.
+
+        Raises
+        ------
+        ParameterError
+            `choice_unknown` if the kind is unknown.
+        """
         if self.kind_requests is None or "kind" not in values:
             return self.request
         requests, kind = self.kind_requests(), values["kind"]
         if not isinstance(kind, str) or kind not in requests:
+            # A kind from HTTP may be a megabyte long: the message quotes its beginning.
             raise ParameterError(
                 "choice_unknown",
                 f"kind cannot be {arguments.shown(kind)}; "
@@ -288,17 +297,18 @@ class Operation:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """What a request says."""
+        """The fields of its request."""
         return fields(self.request)
 
     @cached_property
     def path_fields(self) -> tuple[str, ...]:
-        """The fields that stand in the path of the HTTP route."""
+        """The fields that are parts of the path of the HTTP route."""
         return tuple(field.name for field in self.fields if f"{{{field.name}}}" in self.path)
 
     @cached_property
     def result(self) -> type[Result]:
         """The type of the record that it returns."""
+        # Methods share one function, bound to each method by `partial`.
         function = self.run.func if isinstance(self.run, partial) else self.run
         returned: type[Result] = get_type_hints(function)["return"]
         return returned

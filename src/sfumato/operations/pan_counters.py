@@ -100,7 +100,7 @@ def make_counter(context: Context, request: NewCounter) -> TextReport:  # noqa: 
     examples=[{"file": "seen.pan", "events": ["monday.csv"]}],
 )
 def update_counter(context: Context, request: UpdateCounter) -> TextReport:  # noqa: ARG001
-    """Draw the bits of everybody who came anew."""
+    """Draw new bits for everybody who came."""
     from sfumato.methods.stream import pan_file
 
     if not request.events and not request.resume:
@@ -120,7 +120,7 @@ def update_counter(context: Context, request: UpdateCounter) -> TextReport:  # n
 
 
 def _report_progress(record: PanRecord) -> None:
-    """Say how far an interrupted update got, if it had begun to change the file."""
+    """Raise how far an interrupted update got, if it had begun to change the file."""
     if record.position:
         raise EndedEarly(
             f"Interrupted: the visits of {record.position:,} of {record.method.size:,} places were "
@@ -130,7 +130,10 @@ def _report_progress(record: PanRecord) -> None:
 
 @operation("pan read", allowed=OWNERS, local=True, examples=[{"file": "seen.pan"}])
 def read_counter(context: Context, request: ReadCounter) -> TextReport:  # noqa: ARG001
-    """Give the last answer again, or a new one if visits were added since."""
+    """Return the last answer again, or a new one if visits were added since.
+
+    The same answer costs nothing; a second noise on the same visits would.
+    """
     from sfumato.methods.stream import pan_file
 
     record, answer = pan_file.read(request.file)

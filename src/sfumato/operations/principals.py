@@ -238,9 +238,10 @@ def add_principal(context: Context, request: AddPrincipal) -> PrincipalRecord:
 def list_principals(context: Context, request: ListPrincipals) -> PrincipalList:
     """Read the principals from the ledger and vault.toml."""
     registry = context.vault.principal_registry
-    found = registry.list() if request.name is None else [registry.get(request.name)]
+    principals = registry.list() if request.name is None else [registry.get(request.name)]
+    # Read once for all principals: the whole ledger may have thousands of accounts.
     accounts = registry.accounts()
-    records = (_record(context, principal, accounts) for principal in found)
+    records = (_record(context, principal, accounts) for principal in principals)
     return PrincipalList(principals=tuple(records))
 
 
@@ -304,7 +305,7 @@ def lower_budget(context: Context, request: LowerBudget) -> PrincipalRecord:
     allowed=OWNERS,
     examples=[{"name": "eve", "to": "bob", "epsilon": "0.1", "population": "people"}],
     path="/admin/principals/{name}/move",
-    # Moving twice moves twice as much, so nothing sends it again.
+    # A client must not retry it: a second move would move twice as much.
     repeatable=False,
     recorded=True,
     page=PAGE,
@@ -362,7 +363,8 @@ def change_principal(context: Context, request: ChangePrincipal) -> PrincipalRec
     "principal password",
     allowed=OWNERS,
     examples=[{"name": "owner"}],
-    # A link that sets a password would let whoever steals a token stay for good.
+    # Not over HTTP: the thief of a token could set a password and keep access after the token is
+    # revoked.
     doors=("command",),
 )
 def invite_principal(context: Context, request: InvitePrincipal) -> PasswordLink:
@@ -391,7 +393,7 @@ def _with_budgets(principal: Principal, budgets: list[dict[str, Any]]) -> Princi
 
 
 class Principals(Shown):
-    """The principals of a vault, here or behind a server.
+    """The principals of a vault, local or behind a server.
 
     Every change is an entry of the ledger. Principals that vault.toml names stay as they are, as
     permanent staff. Behind a server only owners may use these methods, and `operator` is the
@@ -430,15 +432,16 @@ class Principals(Shown):
         shapes
             Fewer shapes of answers than the kind may have, such as ["explain", "query"].
         min_epsilon, max_epsilon
-            The least and the most that one question costs.
+            The smallest and the largest cost of one query.
         expires
             A day, a time or days from now, such as "90d".
         operator
-            Who decided it; the ledger notes the name.
+            Who decided it; the ledger records the name.
 
         Returns
         -------
         Principal
+            The new principal.
 
         Raises
         ------
@@ -468,7 +471,7 @@ class Principals(Shown):
         population: str | None = None,
         operator: str = OWNER,
     ) -> Principal:
-        """Give a principal a budget for a population, or a larger one: its whole from now on."""
+        """Set a principal's budget for a population; `epsilon` is the whole, not an addition."""
         budget = {"epsilon": epsilon, "delta": delta, "population": population}
         return self._changed(GrantBudget, operator, name=name, **budget)
 
@@ -481,7 +484,7 @@ class Principals(Shown):
         population: str | None = None,
         operator: str = OWNER,
     ) -> Principal:
-        """Leave a principal a smaller budget for a population; epsilon 0 takes it away."""
+        """Lower a principal's budget for a population; epsilon 0 removes it."""
         budget = {"epsilon": epsilon, "delta": delta, "population": population}
         return self._changed(LowerBudget, operator, name=name, **budget)
 
@@ -515,7 +518,7 @@ class Principals(Shown):
         max_epsilon: Number | None = None,
         operator: str = OWNER,
     ) -> Principal:
-        """Change a principal's kind, shapes or range of prices; what is left out stays."""
+        """Change a principal's kind, shapes or range of costs; what is left out stays."""
         return self._changed(
             ChangePrincipal,
             operator,
@@ -538,8 +541,8 @@ class Principals(Shown):
 
     def list(self) -> list[Principal]:
         """List all principals by name, also expired ones; without the vault's own owner."""
-        found: PrincipalList = self._call(ListPrincipals)
-        return [record.principal for record in found.principals]
+        listed: PrincipalList = self._call(ListPrincipals)
+        return [record.principal for record in listed.principals]
 
     def _changed(self, request: type[Request], operator: str, **values: Any) -> Principal:
         record: PrincipalRecord = self._call(request, operator, **values)

@@ -1,9 +1,9 @@
-"""Private methods: queries, publications, syntheses, models and programs, declared for every door.
+"""Private methods: queries, publications, synthetic tables, models and programs, for every door.
 
-A method is a request: its own fields, its cost and its purpose. A family with kinds has a request
-of its own for each kind, with the options of that kind alone. From a request come a command
-(`cli/private_methods.py`), an HTTP route that plans it and one that answers it or submits it as a
-job, and the body that a client sends.
+A method is declared as a request: its fields, its cost and its purpose. A family with kinds has a
+request for each kind, with the options of that kind alone. The doors make from a request: a command
+(`cli/private_methods.py`), an HTTP route that plans it, one that answers it or submits it as a job,
+and the body that a client sends.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from sfumato.vault.private import Questions
 
 LONGEST_SQL = 64 * 1024
+"""The largest number of characters of a query."""
 _COST, _CHILD = "Cost", "A child table"
 
 
@@ -89,12 +90,12 @@ def _read_ranges(value: object, name: str) -> Any:
     if isinstance(value, str | Path):
         return arguments.path(value, name)
     ranges = arguments.plain(value, name)
-    is_right = isinstance(ranges, list) and all(
+    is_well_formed = isinstance(ranges, list) and all(
         isinstance(query, list)
         and all(isinstance(ends, list) and len(ends) == 2 and _are_ends(ends) for ends in query)
         for query in ranges
     )
-    if not is_right:
+    if not is_well_formed:
         raise ParameterError(
             "request_malformed",
             f"{name} must be a list of queries, each a list of [low, high], one per column.",
@@ -118,9 +119,9 @@ def _read_sets(value: object, name: str) -> Any:
 
 
 def _read_outputs(value: object, name: str) -> Any:
-    if isinstance(value, str):  # the text of a command or a form, which planning parses
-        return value
     _ = name
+    if isinstance(value, str):  # JSON text of a command or a form; planning parses it
+        return value
     return [output.to_record() for output in read_outputs(value)]
 
 
@@ -170,7 +171,7 @@ FIELD_TYPES |= {
 
 
 class MethodRequest(Request, kw_only=True):
-    """What every private method is asked: its cost, its purpose, and the plan that is expected."""
+    """The fields of every private method: its cost, its purpose, and the expected plan."""
 
     epsilon: Annotated[
         Fraction,
@@ -195,7 +196,7 @@ class MethodRequest(Request, kw_only=True):
 
 
 class PricedRequest(MethodRequest, kw_only=True):
-    """A request whose cost may be an epsilon or a rho, and a delta."""
+    """A request that may cost an epsilon or a rho, and a delta."""
 
     rho: Annotated[
         Fraction,
@@ -456,7 +457,7 @@ FIELD_TYPES[Percentage] = FieldType(
 
 
 class Anonymize(Request, kw_only=True):
-    """Release a data set so that nobody stands out in it; a job, for the owner."""
+    """Anonymize a data set, so that nobody stands out in it; a job, for the owner."""
 
     dataset: _Dataset
     k: Annotated[int, arg("The least number of rows in each class.")] = NOT_GIVEN
@@ -512,13 +513,14 @@ class Anonymize(Request, kw_only=True):
 
 
 OPTIONS = "Options of"
-"""How the topic of help begins under which the options of a kind stand."""
+"""The beginning of the help heading above the options of a kind."""
 _APART = ("dataset", "purpose", "plan")
-"""Fields of a request that say of what and for what it asks, and not what is asked."""
+"""Fields that planning does not take as arguments: they choose the data set, the purpose and the
+expected plan. A job stores them apart from its arguments."""
 
 
 def _option_type(kind: Any) -> tuple[Any, dict[str, str]]:
-    """The type of a field for an option of a kind, and the words that it may be."""
+    """The field type for an option of a kind, and its allowed words."""
     types = [part for part in get_args(kind) or (kind,) if part is not NoneType]
     if get_origin(kind) is Literal:
         return Word, dict.fromkeys(get_args(kind), "")
@@ -533,6 +535,7 @@ def _option_type(kind: Any) -> tuple[Any, dict[str, str]]:
 
 def _options_of(name: str, kind: Kind) -> dict[str, Any]:
     """The options of a kind as annotated types of fields, by name."""
+    # Catalogues import these names for type checkers only.
     names = {"Number": Number, "Sequence": Sequence, "Mapping": Mapping, "Names": Any}
     types = get_type_hints(kind.options, localns=names)
     declared = {}
@@ -545,7 +548,7 @@ def _options_of(name: str, kind: Kind) -> dict[str, Any]:
 
 
 def _subclass(base: type[MethodRequest], name: str, options: Mapping[str, Any]) -> Any:
-    """A request with more fields, which may all be left out, except the kind."""
+    """Make a request type with more fields; all but the kind may be left out."""
     added = [
         (option, kind) if option == "kind" else (option, kind, NOT_GIVEN)
         for option, kind in options.items()
@@ -558,7 +561,7 @@ def _subclass(base: type[MethodRequest], name: str, options: Mapping[str, Any]) 
 
 _FORM_OPTIONS: dict[str, Any] = {}
 for _name, _kind in FORMS.items():
-    # What all forms share keeps the field of the base.
+    # Options of several forms are one field; options of `Synthesize` itself keep their field.
     _FORM_OPTIONS |= {
         option: declared
         for option, declared in _options_of(_name, _kind).items()
@@ -569,39 +572,39 @@ SynthesizeForm = _subclass(Synthesize, "form", _FORM_OPTIONS)
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A private method as the doors offer it: what it is asked, and what its command writes."""
+    """A private method as the doors offer it."""
 
     family: Family
     command: str
     request: type[MethodRequest]
     example: Mapping[str, Any]
-    """A body that can be sent, in a vault with a data set people."""
+    """A body that can be sent to a vault with a data set `people`."""
     command_examples: tuple[str, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     kind_field: str = "kind"
     title: str = ""
-    """What a kind is a kind of, for refusals."""
+    """The noun of its kinds, such as publication; empty if no kind must be named."""
     explain: tuple[str, ...] = ("--explain",)
-    """The flags by which the command only plans."""
+    """The flags with which the command only plans."""
     writes: Literal["never", "may", "must"] = "never"
     """Whether the command writes files."""
     out_help: str = "A .csv, .parquet or .xlsx; several tables go into a folder."
     saves_model: bool = False
     """Whether the command can also save the model of a release."""
     explores: bool = False
-    """Whether the command can make candidates at several prices, for the owner to compare."""
+    """Whether the command can make candidates at several costs, for the owner to compare."""
 
     @property
     def help(self) -> str:
-        """What it does, in one sentence."""
+        """One sentence about the method."""
         return METHOD_COMMANDS[self.command].help
 
     def kind_requests(self) -> Mapping[str, type[MethodRequest]]:
-        """The request of each kind, where the kind must be named."""
+        """The request type of each kind."""
         return _kind_requests(self.command)
 
     def options_of(self, kind: str) -> dict[str, Field]:
-        """The options that a kind has besides the fields that all requests share, by name."""
+        """The options that only this kind has, by name."""
         request = self.kind_requests()[kind] if self.title else self.request
         known = {option.name for option in option_fields(self.kinds[kind].options)}
         return {
@@ -611,13 +614,14 @@ class Method:
         }
 
     def read(self, values: Mapping[str, Any], *, text: bool = False) -> MethodRequest:
-        """Check values by name, and make a request of them."""
+        """Check values by name and make a request of them."""
         request: type[Any] = OPERATIONS[self.request].request_for(values)
         return read(request, values, text=text)  # type: ignore[no-any-return]
 
 
 @cache
 def _kind_requests(command: str) -> Mapping[str, type[MethodRequest]]:
+    """Make the request type of each kind once: a type per call would be a new type each time."""
     method = METHODS[command]
     requests = {}
     for name, kind in method.kinds.items():
@@ -628,7 +632,7 @@ def _kind_requests(command: str) -> Mapping[str, type[MethodRequest]]:
 
 
 def values_of(request: MethodRequest) -> dict[str, Any]:
-    """What a request asks of the method, by the parameters that planning takes."""
+    """The arguments that planning takes, by name."""
     return {name: value for name, value in given(request).items() if name not in _APART}
 
 
@@ -653,7 +657,11 @@ class Forecast(Result):
 
 
 class QueryAnswer(Result):
-    """The answer to a query, written already: its text takes more memory than the answer."""
+    """The answer to a query, already as bytes.
+
+    Its text takes more memory than the answer, so it is made inside the memory reservation of
+    `answer`.
+    """
 
     content: bytes
     form: str
@@ -663,7 +671,7 @@ class QueryAnswer(Result):
         return self.content
 
     def in_form(self, media: str) -> bytes | None:
-        """The whole answer, for clients that ask for it."""
+        """The whole answer, for clients that `Accept` it."""
         return self.content if media == self.form else None
 
     @classmethod
@@ -689,7 +697,14 @@ class QueryAnswer(Result):
 
 
 def plan(method: Method, context: Context, request: MethodRequest) -> tuple[Questions, Plan]:
-    """Plan a request from public facts alone, and refuse another plan than the expected one."""
+    """Plan a request from public facts alone.
+
+    Raises
+    ------
+    ParameterError
+        `plan_changed` if the request names another plan: declarations have changed since the caller
+        saw its cost.
+    """
     from sfumato.vault.session import check_plan
 
     about: dict[str, Any] = {"principal": context.principal, "purpose": request.purpose}
@@ -703,7 +718,7 @@ def plan(method: Method, context: Context, request: MethodRequest) -> tuple[Ques
 
 
 def explain(method: Method, context: Context, request: MethodRequest) -> Forecast:
-    """Plan a request, and say what would be left; spends nothing."""
+    """Plan a request and forecast its cost and the budget left; nothing is charged."""
     from sfumato.vault.session import plan_digest
 
     questions, prepared = plan(method, context, request)
@@ -718,7 +733,7 @@ def answer(method: Method, context: Context, request: MethodRequest) -> QueryAns
 
     vault = context.vault
     questions, prepared = plan(method, context, request)
-    # One reservation of memory for the answer and for its text, which is the larger.
+    # The text is made inside the reservation of memory too, because it is larger than the answer.
     with vault.gatekeeper.room(prepared, vault.asker(context.principal, None, ())):
         answered = questions.answer(method.family, prepared, request_id=context.request_id)
         if not context.wants(ANSWER):
@@ -728,16 +743,17 @@ def answer(method: Method, context: Context, request: MethodRequest) -> QueryAns
 
 
 def submit(name: str, context: Context, request: Any) -> JobRecord:
-    """Submit a request as a job, which is charged when it begins."""
-    asked = {key: value for key, value in to_json(request).items() if key not in _APART}
+    """Submit a request as a job; it is charged when it begins."""
+    # JSON form: a job is stored in the ledger and may run in another process.
+    arguments_of_job = {key: value for key, value in to_json(request).items() if key not in _APART}
     job = context.vault.jobs.submit(
         name,
         request.dataset,
         principal=context.principal,
         purpose=request.purpose,
         request_id=context.request_id,
-        plan=getattr(request, "plan", None),
-        **asked,
+        plan=getattr(request, "plan", None),  # `Anonymize` has none: it costs no budget
+        **arguments_of_job,
     )
     return JobRecord.from_json(job.to_json())
 
@@ -856,11 +872,11 @@ METHODS: dict[str, Method] = {
     )
 }
 METHOD_OF = {method.family.name: method for method in METHODS.values()}
-"""The methods by their families."""
+"""The methods by the names of their families."""
 
 
 def _operations() -> tuple[Operation, ...]:
-    """What HTTP offers of private methods: their plans, the query, and jobs of all others."""
+    """The operations of HTTP: a plan of each method, the query, and a job of each other method."""
     common: dict[str, Any] = {"doors": ("http",), "whole_vault": True}
     plans, answers = [], []
     for method in METHODS.values():
@@ -873,14 +889,11 @@ def _operations() -> tuple[Operation, ...]:
             "request": method.request,
             "examples": (method.example,),
         }
-        # A dry run runs the program, though on rows about nobody.
-        planning = Permission(
-            *(
-                ("submit-code", False, "code")
-                if family.shape == "code"
-                else ("plan", False, "explain")
-            )
-        )
+        # Planning a program runs it on synthetic rows, so it needs the permission to send code.
+        if family.shape == "code":
+            planning = Permission("submit-code", shape="code")
+        else:
+            planning = Permission("plan", shape="explain")
         plans.append(
             Operation(
                 name=f"explain {command}",
@@ -926,9 +939,10 @@ def _operations() -> tuple[Operation, ...]:
 
 
 METHOD_OPERATIONS = _operations()
+# `OPERATIONS` has one operation for each request; a plan shares its request with the answer.
 OPERATIONS |= {
     operation.request: operation
     for operation in METHOD_OPERATIONS
     if not operation.name.startswith("explain ")
 }
-"""The operations of private methods, which HTTP offers."""
+"""The operations of private methods that HTTP offers."""

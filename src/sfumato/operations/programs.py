@@ -1,4 +1,4 @@
-"""Programs that others than the vault's owner may run, once the owner has read them."""
+"""Programs that the owner has read and approved, so that other principals may run them."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def _read_digest(value: object, name: str) -> str:
     from sfumato.vault.programs import is_digest, unknown_program
 
     digest = text(value, name).strip().lower()
-    if not is_digest(digest):  # so it is safe as a part of an address
+    if not is_digest(digest):  # a digest is a part of the address of a request
         raise unknown_program(digest)
     return digest
 
 
 FIELD_TYPES[ProgramSource] = FieldType(
     "PROGRAM",
-    # As long as `methods.programs.source` allows; that module would make commands start slowly.
+    # The limit of `methods.programs.source`; importing it would make commands start slowly.
     {"type": "string", "maxLength": 64 * 1024},
     text,
     read_file=_read_file,
@@ -170,13 +170,13 @@ def list_programs(context: Context, request: ListPrograms) -> ApprovalList:  # n
     recorded=True,
 )
 def revoke_program(context: Context, request: RevokeProgram) -> RevokedProgram:
-    """Take the approval out of the ledger's records."""
+    """Remove the approval from the ledger."""
     digest = context.vault.program_registry.revoke(request.digest, operator=context.operator)
     return RevokedProgram(revoked=digest)
 
 
 class Programs(Shown):
-    """The programs that others than the owner may run, of a vault here or behind a server."""
+    """The approved programs of a vault, local or behind a server."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -191,8 +191,8 @@ class Programs(Shown):
     ) -> Approval:
         """Let every principal who may send code run this program, which you have read.
 
-        Approved is this source with this function and helper, and nothing else: with one byte
-        changed it needs another approval.
+        The approval holds for this source, function and helper: a program with one byte changed
+        needs another approval.
 
         Parameters
         ----------
@@ -203,11 +203,12 @@ class Programs(Shown):
         helper
             The function that makes ranges, if there is one.
         operator
-            Who decided it; the ledger notes the name.
+            Who decided it; the ledger records the name.
 
         Returns
         -------
         Approval
+            The approval with the digest of the program.
 
         Raises
         ------
@@ -228,13 +229,13 @@ class Programs(Shown):
 
     def revoke(self, digest: str, *, operator: str = OWNER) -> str:
         """Revoke the approval of a program, from now on; return its digest."""
-        gone: RevokedProgram = self._call(RevokeProgram, operator, digest=digest)
-        return gone.revoked
+        record: RevokedProgram = self._call(RevokeProgram, operator, digest=digest)
+        return record.revoked
 
     def list(self) -> list[Approval]:
         """List the approved programs, the last approved first."""
-        found: ApprovalList = self._call(ListPrograms)
-        return [program.approval for program in found.programs]
+        listed: ApprovalList = self._call(ListPrograms)
+        return [program.approval for program in listed.programs]
 
     def _card(self) -> Card:
         rows = [

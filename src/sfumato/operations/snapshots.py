@@ -1,4 +1,4 @@
-"""The snapshot of a vault, within which a stored answer is given again."""
+"""The snapshot of a vault: within it, a repeated query gets its stored answer, free of charge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RaiseSnapshot(Request):
 
 @operation("snapshot show", allowed=OWNERS, examples=[{}], method="GET", path="/admin/snapshot")
 def show_snapshot(context: Context, request: ShowSnapshot) -> Snapshot:  # noqa: ARG001
-    """Read it from the configuration."""
+    """Read the number from the configuration."""
     return Snapshot(snapshot=context.vault.config.snapshot)
 
 
@@ -37,7 +37,10 @@ def show_snapshot(context: Context, request: ShowSnapshot) -> Snapshot:  # noqa:
     path="/admin/snapshot",
 )
 def raise_snapshot(context: Context, request: RaiseSnapshot) -> Snapshot:
-    """Write it into the configuration; it never falls."""
+    """Write the number into the configuration; it never falls.
+
+    At a lower number stored answers about older rows would be returned as new ones.
+    """
     from sfumato.vault import config
 
     number = config.raise_snapshot(context.vault.config.folder, request.to)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Noun:
-    """What operations are about: a command with sub-commands."""
+    """A group of operations about the same thing: a command with sub-commands."""
 
     module: str
     help: str
     chapter: str
-    """Where the command line lists it."""
+    """The heading under which the command line lists it."""
 
 
 NOUNS = {
@@ -124,23 +124,20 @@ METHOD_COMMANDS = {
 """The commands of private methods."""
 
 SHORTCUTS = {"add": "dataset add", "collect": "survey collect"}
-"""Commands of one word, each with the operation that it is."""
+"""Commands of one word, with the operation that each runs."""
 
 
 def words_of(operation: Operation) -> list[str]:
-    """The words by which the command line calls an operation."""
-    for word, name in SHORTCUTS.items():
-        if name == operation.name:
-            return [word]
-    return operation.name.split()
+    """The words of the command: a shortcut if there is one, else noun and verb."""
+    shortcuts = [shortcut for shortcut, name in SHORTCUTS.items() if name == operation.name]
+    return shortcuts or operation.name.split()
 
 
 def operation_of(shortcut: str) -> Operation:
-    """The operation that a command of one word is."""
+    """The operation that a command of one word runs."""
     name = SHORTCUTS[shortcut]
     noun = name.partition(" ")[0]
-    [found] = [operation for operation in operations_of(noun) if operation.name == name]
-    return found
+    return next(operation for operation in operations_of(noun) if operation.name == name)
 
 
 def operations_of(noun: str) -> tuple[Operation, ...]:

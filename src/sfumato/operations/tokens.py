@@ -1,4 +1,4 @@
-"""Tokens: by them a server recognizes principals."""
+"""Access tokens: a server recognizes a principal by its token."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PAGE = "/console/owner/people"
 
 
 class TokenId(str):
-    """The eight letters and digits by which a token is listed; read also from the whole token."""
+    """The id of a token: eight letters and digits. Read from the id or from the whole token."""
 
     __slots__ = ()
 
 
 def _read_token(value: object, name: str) -> str:
-    # The secret part of a token goes into no address, where logs would keep it.
+    # Only the id goes into the address of a request: logs of proxies store addresses.
     token = id_of(text(value, name))
     if not token.isalnum() or not token.isascii():
         raise unknown_token(token, ())
@@ -73,12 +73,12 @@ class NewToken(Result):
     used: str | None
 
     def show(self) -> None:
-        """Print the token alone, so that a script can take it, and what it is beside it."""
+        """Print the token alone on standard output, for scripts; its facts go to standard error."""
         import sys
 
         print(self.token)  # noqa: T201
-        words = f"{self.id}, for {self.principal}: {', '.join(self.scopes)}"
-        print(f"sfumato: {words}. It is not shown again.", file=sys.stderr)  # noqa: T201
+        facts = f"{self.id}, for {self.principal}: {', '.join(self.scopes)}"
+        print(f"sfumato: {facts}. It is not shown again.", file=sys.stderr)  # noqa: T201
 
 
 class TokenList(Result):
@@ -146,7 +146,7 @@ class RevokeToken(Request):
     page=PAGE,
 )
 def make_token(context: Context, request: MakeToken) -> NewToken:
-    """Write the hash of a new token into the ledger."""
+    """Write the hash of a new token into the ledger; the secret is stored nowhere."""
     registry = context.vault.token_registry
     secret = registry.new(
         request.principal,
@@ -187,7 +187,7 @@ def list_tokens(context: Context, request: ListTokens) -> TokenList:
     page=PAGE,
 )
 def revoke_token(context: Context, request: RevokeToken) -> RevokedToken:
-    """Take the hash of a token out of the ledger's records."""
+    """Remove the hash of a token from the ledger."""
     revoked = context.vault.token_registry.revoke(request.token, operator=context.operator)
     return RevokedToken(revoked=revoked)
 
@@ -213,16 +213,17 @@ class Tokens(Shown):
         principal
             The principal of the token.
         scopes
-            What for, some of 'query', 'plan', 'submit-code', 'ledger:read' and 'admin'; by default
-            all that the principal may.
+            The scopes, some of 'query', 'plan', 'submit-code', 'ledger:read' and 'admin'; by
+            default all that the principal may.
         expires
             A day, a time or days from now, such as "90d"; by default when the principal expires.
         operator
-            Who decided it; the ledger notes the name.
+            Who decided it; the ledger records the name.
 
         Returns
         -------
         str
+            The token with its secret.
 
         Raises
         ------
@@ -231,20 +232,20 @@ class Tokens(Shown):
         PolicyError
             There is no such principal, or it has expired.
         """
-        made: NewToken = self._call(
+        created: NewToken = self._call(
             MakeToken, operator, principal=principal, scopes=scopes, expires=expires
         )
-        return made.token
+        return created.token
 
     def revoke(self, token: str, *, operator: str = OWNER) -> str:
         """Revoke a token, given whole or by its id, at every server; return its id."""
-        gone: RevokedToken = self._call(RevokeToken, operator, token=token)
-        return gone.revoked
+        record: RevokedToken = self._call(RevokeToken, operator, token=token)
+        return record.revoked
 
     def list(self) -> list[Token]:
         """List the tokens that are not revoked, by principal."""
-        found: TokenList = self._call(ListTokens)
-        return [Token.from_json(token.to_json()) for token in found.tokens]
+        listed: TokenList = self._call(ListTokens)
+        return [Token.from_json(token.to_json()) for token in listed.tokens]
 
     def _card(self) -> Card:
         tokens = self.list()

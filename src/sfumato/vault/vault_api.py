@@ -160,14 +160,17 @@ class AnyVault(Shown, ABC):
             What one person can change: `sf.Rows()`, `sf.Entity(...)`, "row", or the column that
             names the person. Default: the unit of the schema.
         max_rows, max_groups
-            The largest number of rows, and of groups of one query, in which one person counts.
+            The largest number of rows of one person that are used, and of groups of one query in
+            which a person counts.
         epsilon, delta
             The budget that all answers together may spend.
         population
             The people of the data set. Data sets with the same population share one budget.
-        consent, purposes
-            The population that is asked for consent, and the purposes. With purposes, every query
-            names one and counts only people who agreed to it; see `consent`.
+        consent
+            A column: only people whose rows all are true in it are counted.
+        purposes
+            What people are asked to agree to. Every query then names one purpose and counts only
+            people who agreed to it; see `consent`.
         public
             Whether the table is about nobody, so that its rows need no protection.
         unique
