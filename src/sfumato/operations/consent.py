@@ -1,4 +1,4 @@
-"""Consent: who of a population agreed to which purpose."""
+"""Consent: which people of a population agree to which purpose."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PersonId(str):
 
 def _read_person(value: object, name: str) -> str:
     if isinstance(value, Decimal) and is_short_integer(value):
-        value = int(value)  # JSON may write a whole number as 7.0
+        value = int(value)  # JSON may write a whole number as 7.0; the data holds 7
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     return text(value, name)
@@ -89,7 +89,7 @@ class RegistryList(Result):
 
 
 class PastAnswer(msgspec.Struct):
-    """What a person said once: 'yes' or 'no' to a purpose."""
+    """An earlier answer of a person: 'yes' or 'no' to a purpose."""
 
     version: int
     purpose: str
@@ -98,23 +98,23 @@ class PastAnswer(msgspec.Struct):
 
 
 class Standing(Result):
-    """How many people agree to each purpose; or how one person stands, and what they said."""
+    """The number of people who agree to each purpose; or the answers of one person."""
 
     population: str
     version: int
     purposes: dict[str, AnswerCounts | str]
-    """Of one person 'yes', 'no' or 'never asked'."""
+    """For one person 'yes', 'no' or 'never asked'."""
     history: list[PastAnswer] | UnsetType = UNSET
-    """Only of one person."""
+    """The earlier answers; only for one person."""
 
     def show(self) -> None:
-        """Print a line for each purpose, and for each thing that the person said."""
+        """Print a line for each purpose, and for each earlier answer of the person."""
         from sfumato.report.terminal import printable
 
         lines = [f"Registry of '{self.population}', version {self.version}"]
         for purpose, answer in self.purposes.items():
-            words = answer if isinstance(answer, str) else f"{answer.yes} yes, {answer.no} no"
-            lines.append(f"  {purpose}: {words}")
+            counts = answer if isinstance(answer, str) else f"{answer.yes} yes, {answer.no} no"
+            lines.append(f"  {purpose}: {counts}")
         lines += [
             f"  version {past.version}, {past.time}: {past.agreed} to {past.purpose}"
             for past in self.history or ()
@@ -123,7 +123,7 @@ class Standing(Result):
 
 
 class Changed(Result):
-    """What a change of a registry did."""
+    """The effect of a change of a registry."""
 
     population: str
     changed: int
@@ -146,7 +146,7 @@ class Changed(Result):
 
 
 class ConsentFile(Result):
-    """All that stands in a registry, as a CSV that can be imported."""
+    """The present consent of a registry, as a CSV that can be imported."""
 
     media: ClassVar[str] = CSV
     lines: str
@@ -181,7 +181,7 @@ class ConsentFile(Result):
 
 
 class ConsentVerified(Result):
-    """What a walk over every change has found."""
+    """The result of checking every change."""
 
     version: int
     head: str
@@ -197,7 +197,7 @@ class ConsentVerified(Result):
 
 
 class ConsentAcknowledged(ConsentVerified):
-    """A registry whose loss of changes is accepted."""
+    """A registry whose owner accepted that changes were lost."""
 
     voided: int | None
     """The number of yeses that are void from now on; None where nothing was lost."""
@@ -211,7 +211,7 @@ class ConsentAcknowledged(ConsentVerified):
 
 
 class Change(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What one person says of one purpose."""
+    """The answer of one person to one purpose."""
 
     person: int | str
     purpose: Name
@@ -258,7 +258,7 @@ class WithdrawConsent(Request):
 
 
 class ChangeConsent(Request):
-    """Write down what people agree to or withdraw, all of it or nothing."""
+    """Record what people agree to or withdraw: all changes or none."""
 
     changes: Annotated[
         Annotated[list[Change], Meta(min_length=1, max_length=MOST_CHANGES)],
@@ -268,7 +268,7 @@ class ChangeConsent(Request):
 
 
 class ShowConsent(Request):
-    """Show how many people agree; or how one person stands, and all that they said."""
+    """Show how many people agree; or the consent of one person, with its history."""
 
     person: Annotated[PersonId | None, _WHO] = None
     population: Annotated[Name | None, _WHOSE] = None
@@ -307,12 +307,12 @@ def list_consent(context: Context, request: ListConsent) -> RegistryList:  # noq
     recorded=True,
 )
 def import_consent(context: Context, request: ImportConsent) -> Changed:
-    """Check the whole file, then write it down in one transaction."""
+    """Check the whole file, then record it in one transaction."""
     registry = _registry(context, request.population)
     return Changed.from_json(registry.import_file(request.file, operator=context.operator))
 
 
-# HTTP writes down one answer as it writes down many, by 'consent change'.
+# HTTP records one answer in the same way as many, by 'consent change'.
 
 
 @operation(
@@ -371,7 +371,8 @@ def change_consent(context: Context, request: ChangeConsent) -> Changed:
     "consent show",
     allowed=OWNERS,
     examples=[{"person": "1042", "population": "visits"}, {}],
-    path="/admin/consent/{population}/person",  # no address names a person: the body does
+    # The body names the person: addresses end up in logs.
+    path="/admin/consent/{population}/person",
     page=PAGE,
 )
 def show_consent(context: Context, request: ShowConsent) -> Standing:
@@ -399,7 +400,7 @@ def export_consent(context: Context, request: ExportConsent) -> ConsentFile:
 
 @operation("consent verify", allowed=OWNERS, examples=[{}], doors=("command",))
 def verify_consent(context: Context, request: VerifyConsent) -> ConsentVerified:  # noqa: ARG001
-    """Walk every change; raises where the log is not whole."""
+    """Check every change; raises if the log is not whole."""
     return ConsentVerified.from_json(context.vault.consent_registries.verify())
 
 
@@ -408,7 +409,7 @@ def acknowledge_consent_loss(
     context: Context,
     request: AcknowledgeConsentLoss,  # noqa: ARG001
 ) -> ConsentAcknowledged:
-    """Void every yes if changes were lost."""
+    """Void every yes if changes were lost: a lost change may have been a withdrawal."""
     consents = context.vault.consent_registries
     voided = consents.acknowledge(operator=context.operator)
     return ConsentAcknowledged.from_json({**consents.verify(), "voided": voided})

@@ -1,4 +1,4 @@
-"""Feeds: standing questions of a vault, answered for every period."""
+"""Feeds: standing queries of a vault, answered for every period."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ FORMATS = {
 """Media types by ending; a test compares them with `vault.feeds.feed.FORMATS`, slow to load."""
 READERS = Permission("query", without_token=True)
 _OPTIONS = ("method", "window", "days", "by", "epsilon", "rho", "delta")
-"""Fields that may also stand in `asked`."""
+"""Fields that may also be given inside `asked`."""
 _COST, _CONTINUAL = "Cost", "Continual feeds"
 _OF = arg("The feed.", positional=True)
 _READERS = "Principals that may read it; 'public' for all."
 
 
 class FeedRecord(Result):
-    """A feed: its question, its price, and how far it is."""
+    """A feed: its query, its cost, and its progress."""
 
     feed: str
     family: str
@@ -65,7 +65,7 @@ class FeedRecord(Result):
     delay: int
     asked: dict[str, Any]
     cost: dict[str, str]
-    """The price of each period; of a continual feed the price of all."""
+    """The cost of each period; of a continual feed the cost of all periods."""
     purpose: str | None
     stopped: str | None
     unending: bool
@@ -99,12 +99,12 @@ class FeedRecord(Result):
     @property
     def progress(self) -> str:
         """How far the feed is, in words."""
-        words = str(self.answered)
+        text = str(self.answered)
         if self.periods is not None:
-            words += f" of {self.periods}"
+            text += f" of {self.periods}"
         if self.lost:
-            words += f", {len(self.lost)} lost"
-        return f"{words}, not going on: {self.trouble['code']}" if self.trouble else words
+            text += f", {len(self.lost)} lost"
+        return f"{text}, not going on: {self.trouble['code']}" if self.trouble else text
 
     def show(self) -> None:
         """Print the feed in a few lines."""
@@ -217,7 +217,7 @@ class FeedRun(Result):
 
 
 class AddFeed(Request):
-    """Add a feed: a question that the vault answers for every period, on that period's rows.
+    """Add a feed: a query that the vault answers for every period, on that period's rows.
 
     The vault checks and shows the whole cost before the first period. A server answers each
     period when it is over; 'feed run' does so without a server. Each period is charged and
@@ -339,11 +339,13 @@ def add_feed(context: Context, request: AddFeed) -> FeedRecord:
     """Write the feed into the ledger, or only plan it."""
     from sfumato.vault.feeds.feed import CONTINUAL
 
+    # JSON form, because the ledger stores what is asked, and every period reads it from there.
     values = to_json(request)
     options = values.pop("asked", {})
     is_plan = values.pop("plan", False)
     if values.pop("continual", False):
         values["family"] = CONTINUAL
+    # A field inside the object would replace the one outside, such as the principal who pays.
     own_names = {field.name for field in fields(AddFeed)} - set(_OPTIONS)
     if clash := options.keys() & (own_names | values.keys() | {"operator"}):
         name = min(clash)
@@ -421,7 +423,7 @@ def run_feeds(context: Context, request: RunFeeds) -> FeedRun:  # noqa: ARG001
     page=PAGE,
 )
 def open_feed(context: Context, request: OpenFeed) -> FeedRecord:
-    """Replace the readers in the ledger's record."""
+    """Replace the readers in the ledger."""
     registry = context.vault.feed_registry
     feed = registry.open_to(request.name, request.to, operator=context.operator)
     return _record(context, feed)
@@ -437,7 +439,7 @@ def open_feed(context: Context, request: OpenFeed) -> FeedRecord:
     page=PAGE,
 )
 def stop_feed(context: Context, request: StopFeed) -> FeedRecord:
-    """Write the time into the ledger's record; answered periods stay readable."""
+    """Write the time of the stop into the ledger; answered periods stay readable."""
     registry = context.vault.feed_registry
     return _record(context, registry.stop(request.name, operator=context.operator))
 
@@ -448,7 +450,7 @@ def _record(context: Context, feed: Feed) -> FeedRecord:
 
 
 class Feeds(Shown):
-    """The feeds of a vault, here or behind a server.
+    """The feeds of a vault, local or behind a server.
 
     Behind a server a principal sees its own feeds and those that are open to it; only owners may
     add, open and stop feeds.
@@ -460,7 +462,7 @@ class Feeds(Shown):
     def plan(
         self, name: str, sql: str | None = None, *, column: str, every: str, **options: Any
     ) -> Feed:
-        """Show what `add` with the same arguments would add, and what all of it costs; free."""
+        """Plan a feed: what `add` with the same arguments would add and cost; free of charge."""
         return self._added(name, sql, column, every, OWNER, {**options, "plan": True})
 
     def add(
@@ -473,7 +475,7 @@ class Feeds(Shown):
         operator: str = OWNER,
         **options: Any,
     ) -> Feed:
-        """Add a question that is answered for every period, on the rows of that period.
+        """Add a query that is answered for every period, on the rows of that period.
 
         Periods that are over already are answered first.
 
@@ -488,19 +490,20 @@ class Feeds(Shown):
         every
             'day', 'week', 'month', 'quarter', 'year', or days such as '10d'.
         operator
-            Who decided it; the ledger notes the name.
+            Who decided it; the ledger records the name.
         **options
             `family`: 'publish', 'synthesize', 'above' (with the options of that family), or
-            'continual': answers from all rows since the beginning, for one price. `dataset`;
+            'continual': answers from all rows since the beginning, for one cost. `dataset`;
             `begins` and `ends`, by default the declared bounds of the column, `ends="never"` for
             a continual feed without end; `delay` in days; `epsilon` or `rho`, and `delta`: the
-            price of each period; `principal`, whose budget pays; `purpose`; `to`, principals that
+            cost of each period; `principal`, whose budget pays; `purpose`; `to`, principals that
             may read it, or 'public'. Of a continual feed: `method`, `window` and `days` in
             periods, and the column `by`.
 
         Returns
         -------
         Feed
+            The feed, whose periods are answered one after another.
 
         Raises
         ------
@@ -532,7 +535,7 @@ class Feeds(Shown):
         return list(periods.items)
 
     def open_to(self, name: str, to: Sequence[str] | str, *, operator: str = OWNER) -> Feed:
-        """Choose the readers of a feed: principals by name, or 'public'; nobody else reads it."""
+        """Set the readers of a feed: principals by name, or 'public'; all others lose access."""
         record: FeedRecord = self._call(OpenFeed, operator, name=name, to=to)
         return record.decided
 

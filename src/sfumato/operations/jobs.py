@@ -1,4 +1,4 @@
-"""Jobs: long work of a vault that is kept until it is done."""
+"""Jobs: long work of a vault, which is stored until it is done."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PAGE = "/console/jobs"
 MOST_LISTED = 1000
 _SUBMITTED = "What to submit"
 _APART = {"principal", "purpose", "request_id", "family", "dataset", "plan"}
-"""What `asked` cannot hold: fields of the request, and what only servers say."""
+"""Names that `asked` must not hold: fields of the request, and the plan, which only servers set."""
 _OWN = Permission("query")
-"""A principal sees and cancels its own jobs, an owner those of everybody."""
+"""The vault shows a principal its own jobs and an owner all jobs."""
 _JOB = arg("The job.", metavar="JOB", positional=True)
 
 
@@ -42,7 +42,7 @@ class Progress(msgspec.Struct):
 
 
 class JobRecord(Result):
-    """A job: what was asked, how far it is, and why it failed or which release it gave."""
+    """A job: its request, its progress, and its error or its release."""
 
     job: str
     family: str
@@ -60,11 +60,11 @@ class JobRecord(Result):
     release: str | None
 
     def __post_init__(self) -> None:
-        _ = self.described  # refuses a state that is none, which a wrong server may send
+        _ = self.described  # refuses an unknown state, which a foreign server may send
 
     @property
     def location(self) -> str:
-        """The address of the job, which HTTP sends with one that was submitted."""
+        """The address of the job; HTTP sends it when a job is submitted."""
         return f"/v1/jobs/{self.job}"
 
     @property
@@ -80,11 +80,11 @@ class JobRecord(Result):
         from sfumato.report.terminal import printable
         from sfumato.vault.jobs.job import COMPARE
 
-        why = f" ({self.error['code']}): {self.error['message']}" if self.error else ""
+        reason = f" ({self.error['code']}): {self.error['message']}" if self.error else ""
         over = f", ended {minute(self.ended)}" if self.ended else ""
         lines = [
             f"{self.job}: {self.family} of {self.dataset}, asked by {self.principal}",
-            f"State: {self.state}{why}",
+            f"State: {self.state}{reason}",
             f"Asked: {dumps(self.asked, ensure_ascii=False)}",
             f"Submitted {minute(self.submitted)}{over}",
         ]
@@ -185,7 +185,7 @@ class RunJobs(Request):
     """
 
 
-# HTTP has a route for each family instead, whose body is the form of that family.
+# HTTP has a route for each family instead, whose body has the fields of that family.
 
 
 @operation(
@@ -196,7 +196,7 @@ class RunJobs(Request):
     whole_vault=True,
 )
 def submit_job(context: Context, request: SubmitJob) -> JobRecord:
-    """Plan the job and keep it."""
+    """Plan the job and store it."""
     asked: dict[str, Any] = request.asked or {}
     if clash := _APART & asked.keys():
         raise ParameterError(
@@ -247,7 +247,7 @@ def list_jobs(context: Context, request: ListJobs) -> JobList:
     page=PAGE,
 )
 def show_job(context: Context, request: ShowJob) -> JobRecord:
-    """Read a job; one of somebody else is unknown."""
+    """Read a job; a job of another principal is unknown, like one that does not exist."""
     return _record(context.vault.jobs.get(request.job, principal=context.principal))
 
 

@@ -1,4 +1,4 @@
-"""The ledger of a vault: accounts, their budgets, and proof that the book is whole."""
+"""The ledger of a vault: accounts, their budgets, its verification, and the heads of hosts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from sfumato.operations.operation import (
 
 BUDGETS = "/console/owner/budgets"
 MOST_LINES = 2000
-"""Entries of the ledger on one page."""
+"""Entries of the ledger on one page, so that a page stays small however long the ledger is."""
 _NO_ACCOUNTS = "The ledger has no accounts yet."
 
 
 class AccountRecord(Result, omit_defaults=True):
-    """An account: its budget, what was spent, and what one more question may cost.
+    """An account: its budget, what was spent, and the largest cost of one more query.
 
-    `purchases` are the largest epsilon of one more question at several deltas.
+    `purchases` are the largest epsilons of one more query at several deltas.
     """
 
     account: str
@@ -55,8 +55,8 @@ class AccountList(Result):
         _print_accounts(self.accounts)
 
     def show_details(self) -> None:
-        """Print the whole budget too, what was spent in each way of counting, and what one more
-        question may cost at several deltas.
+        """Print a table with the whole budget, what was spent by each way of accounting, and what
+        one more query may cost at several deltas.
         """
         rows = [
             (account.account, account.balance, account.budget, account.spent)
@@ -73,7 +73,7 @@ class AccountList(Result):
 
 
 class Verified(Result):
-    """What a walk over the whole ledger has counted."""
+    """The counts of a walk over the whole ledger."""
 
     entries: int
     head: str
@@ -102,7 +102,7 @@ class LedgerPage(Result):
     def from_text(cls, text: str) -> Self:
         """Read the lines."""
         page = cls(text)
-        _ = page.last  # refuses what is no page of a ledger
+        _ = page.last  # raises if the text is not a page of a ledger
         return page
 
     @property
@@ -116,7 +116,7 @@ class LedgerPage(Result):
         last = self.last
         if last is None:
             return None
-        if last <= request.after:  # a server that is none of ours could keep us for ever
+        if last <= request.after:  # a foreign server could send the same page for ever
             raise InternalError(
                 "server_unexpected", "The server sent entries of the ledger that were sent before."
             )
@@ -128,7 +128,7 @@ class LedgerPage(Result):
 
 
 class Positions(Result, omit_defaults=True):
-    """What a host has seen of the books: a number and a hash each."""
+    """The heads that a host has seen, of the ledger and of consent: a number and a hash each."""
 
     ledger: str
     consent: str | None = None
@@ -170,7 +170,7 @@ class SetLimit(Request):
 class AcknowledgeLoss(Request):
     """Accept that a ledger has lost entries, as a restored backup has; burns every budget."""
 
-    # Nobody burns every budget by accident, so the name has no default here.
+    # No default: whoever spends every budget must name themselves.
     operator: Annotated[str, arg("Who decided it.", metavar="WHO")]
 
 
@@ -193,7 +193,7 @@ class JoinHost(Request):
     page="/console",
 )
 def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
-    """Read the accounts; those of an owner are all."""
+    """Read the accounts of a principal; an owner's are all."""
     from sfumato.vault.accounts import balances_of, purchases_of
 
     registry = context.vault.principal_registry
@@ -206,10 +206,15 @@ def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
         )
     accounts = balances_of(context.vault.ledger)
     if not registry.get(name).is_owner:
-        accounts = [each for each in accounts if each["account"].partition("/")[2] == name]
+        # The account of a principal is named POPULATION/PRINCIPAL.
+        accounts = [account for account in accounts if account["account"].partition("/")[2] == name]
     purchases = purchases_of(context.vault.ledger)
     return AccountList.from_json(
-        {"accounts": [{**each, "purchases": purchases[each["account"]]} for each in accounts]}
+        {
+            "accounts": [
+                {**account, "purchases": purchases[account["account"]]} for account in accounts
+            ]
+        }
     )
 
 
@@ -256,7 +261,9 @@ def set_limit(context: Context, request: SetLimit) -> AccountRecord:
     )
     vault.refresh()
     [record] = [
-        each for each in accounts.balances_of(vault.ledger) if each["account"] == request.account
+        account
+        for account in accounts.balances_of(vault.ledger)
+        if account["account"] == request.account
     ]
     return AccountRecord.from_json(record)
 
@@ -266,7 +273,7 @@ def set_limit(context: Context, request: SetLimit) -> AccountRecord:
 
 @operation("ledger acknowledge", allowed=OWNERS, examples=[{"operator": "Ann"}], doors=("command",))
 def acknowledge_loss(context: Context, request: AcknowledgeLoss) -> AccountList:
-    """Accept the ledger as it is and let every budget count as spent."""
+    """Accept the ledger as it is, and count every budget as spent."""
     from sfumato.vault import accounts
 
     accounts.acknowledge(context.vault.config.folder, operator=request.operator)
@@ -283,7 +290,10 @@ def show_head(context: Context, request: ShowHead) -> Positions:  # noqa: ARG001
 
 @operation("ledger join", allowed=OWNERS, examples=[{"head": "head.json"}], doors=("command",))
 def join_host(context: Context, request: JoinHost) -> Positions:
-    """Refuse what the database does not hold, else begin the heads."""
+    """Start this host's heads from those of another host.
+
+    Refused if the database does not hold these heads: it would be older than what that host saw.
+    """
     from pathlib import Path
 
     from sfumato.vault import creation

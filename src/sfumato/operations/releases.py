@@ -1,4 +1,4 @@
-"""Releases: what jobs of a vault have produced, to look at, to save, and to open to others."""
+"""Releases: list, show, save and share the releases that jobs of a vault have produced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PAGE = "/console/releases"
 ANSWER = "application/vnd.sfumato.answer"
-"""A whole answer, with what it cost; `sf.connect` reads it."""
+"""The media type of a whole answer with its cost; `sf.connect` reads it."""
 FORMATS = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
@@ -33,7 +33,7 @@ FORMATS = {
     "zip": "application/zip",
 }
 READERS = Permission("query")
-"""A principal sees its own releases and those that were opened to it, an owner all."""
+"""The vault shows a principal its own releases and those opened to it, and an owner all."""
 _RELEASE = arg("The release.", metavar="RELEASE", positional=True)
 
 
@@ -45,9 +45,9 @@ class ReleaseRecord(Result):
     dataset: str
     made: str | None
     own: bool
-    """Whether it was made for the principal who asks."""
+    """Whether it was made for the caller."""
     principal: str | UnsetType = UNSET
-    """Whom it was made for; shown to that principal and to owners."""
+    """The principal whom it was made for. Readers must not learn it; only owners and it do."""
     opened_to: list[str] | UnsetType = UNSET
     """Shown to owners."""
 
@@ -61,7 +61,7 @@ class ReleaseFacts(ReleaseRecord, kw_only=True):
     """The number of rows and the columns of each table."""
     files: list[str]
     receipt: str | UnsetType | None = UNSET
-    """Shown to the principal whom it was made for."""
+    """Shown only to the principal whom it was made for."""
 
     def described(self) -> dict[str, Any]:
         """The facts, as a stored release of this machine gives them."""
@@ -112,7 +112,10 @@ class StoredRelease(Result):
         return ReleaseFacts.json_schema()
 
     def in_form(self, media: str) -> bytes | None:
-        """The whole answer, for whom it was made; an anonymized table is none."""
+        """The whole answer, only for the principal whom it was made for.
+
+        It holds the cost and the receipt. An anonymized table is not an answer.
+        """
         from sfumato.vault.answer import packed
         from sfumato.vault.jobs.anonymize_job import ANONYMIZE
 
@@ -143,7 +146,7 @@ class SavedRelease(Result):
     """A `LocalRelease`."""
 
     def save(self, path: Path, *, overwrite: bool, private: bool) -> dict[str, Any]:  # noqa: ARG002
-        """Write it; some endings need a file for each table, and one beside it."""
+        """Write the files: for some endings one for each table, and a side-car."""
         written = self.release.save(path, overwrite=overwrite)
         return {"written": [str(file) for file in written]}
 
@@ -184,7 +187,7 @@ class SaveRelease(Request):
 class OpenRelease(Request):
     """Set the readers of a release; all others lose access.
 
-    Others have it without the receipt and without the name of whom it was made for.
+    Readers get it without the receipt and without the name of the principal whom it was made for.
     """
 
     release: Annotated[Name, _RELEASE]
@@ -224,7 +227,7 @@ def list_releases(context: Context, request: ListReleases) -> ReleaseList:  # no
     page=PAGE,
 )
 def show_release(context: Context, request: ShowRelease) -> StoredRelease:
-    """Find a release; one that the principal may not have is unknown."""
+    """Find a release; one that the principal may not download is unknown, as if there were none."""
     releases = context.vault.releases
     return StoredRelease(releases.get(request.release, principal=context.principal))
 
@@ -261,7 +264,7 @@ def open_release(context: Context, request: OpenRelease) -> OpenedRelease:
     "release shut",
     allowed=OWNERS,
     examples=[{"release": "5dc893f2e527a768"}],
-    doors=("command",),  # HTTP opens it to nobody
+    doors=("command",),  # over HTTP, open it to an empty list
     recorded=True,
     whole_vault=True,
 )

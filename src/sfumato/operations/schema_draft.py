@@ -1,6 +1,7 @@
-"""A schema in the making: what is still to be declared, and what was seen, for its owner's eyes.
+"""A schema draft for the owner: the columns still to be declared, and what was seen of them.
 
-Nothing that was seen is declared before the owner says so. Decision `schemas`.
+Nothing that was seen is declared before the owner confirms it: bounds and values that come from the
+rows would tell about people. Decision `schemas`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MEASURED = (Kind.INTEGER, Kind.REAL, Kind.DATE)
 
 
 def unbounded(schema: Schema) -> list[Column]:
-    """Numbers and dates of which nothing is declared, but for those that only name people."""
+    """Numbers and dates without a declared domain, except those that only identify people."""
     return [
         column
         for column in schema.columns
@@ -54,37 +55,41 @@ def lacks_bounds(schema: Path) -> bool:
 
 
 def repeated_number(table: Table) -> str | None:
-    """A column that seems to number people and has one of them in several rows."""
+    """A column that seems to number people and has some numbers in several rows."""
     numbers = [column.name for column in table.schema.columns if could_number_people(column)]
     for name in numbers:
         person = exp.column(name, quoted=True)
         distinct = exp.Count(this=exp.Distinct(expressions=[person]))
         counts = [exp.alias_(distinct, "people"), exp.alias_(exp.Count(this=person), "cells")]
-        found = table.engine.run(exp.select(*counts).from_(table.engine.table)).to_pylist()[0]
-        if 1 < found["people"] < found["cells"]:
+        [totals] = table.engine.run(exp.select(*counts).from_(table.engine.table)).to_pylist()
+        if 1 < totals["people"] < totals["cells"]:
             return name
     return None
 
 
 @dataclass
 class SchemaDraft:
-    """A schema in the making, and the same schema with all that was seen."""
+    """A schema draft, and the same schema with the domains that were seen in the rows."""
 
     schema: Schema
     seen: Schema
     source: Source
 
     def open_columns(self) -> list[Column]:
-        """What is to be asked: columns without bounds, and texts whose few values were seen."""
-        bare = unbounded(self.schema)
-        return [column for column in self.schema.columns if column in bare or self._listed(column)]
+        """The columns to ask about: without bounds, or texts of which few values were seen."""
+        without_bounds = unbounded(self.schema)
+        return [
+            column
+            for column in self.schema.columns
+            if column in without_bounds or self._listed(column)
+        ]
 
     def _listed(self, column: Column) -> bool:
         seen = self.seen.column(column.name).domain
         return column.public_domain is None and isinstance(seen, Values)
 
     def gapless(self) -> list[str]:
-        """Columns without a missing value, of which the schema does not say so."""
+        """Columns that may be missing by the schema, and have no missing value."""
         return [
             column.name
             for column in self.schema.columns
@@ -92,7 +97,7 @@ class SchemaDraft:
         ]
 
     def proposed(self, name: str) -> str | None:
-        """What was seen of a column, as `declare` reads it."""
+        """The seen domain of a column, as text that `declare` reads."""
         seen = self.seen.column(name).domain
         match seen:
             case Bounds(low=low, high=high):
@@ -101,15 +106,15 @@ class SchemaDraft:
                 return ", ".join(_cell(spell(value)) for value in values)
         return None
 
-    def declare(self, name: str, said: str) -> None:
-        """Declare what a person said: low and high of a number or date, the values of a text."""
+    def declare(self, name: str, text: str) -> None:
+        """Declare the domain of a column from text: two bounds, or all values."""
         column = self.schema.column(name)
-        self._put(replace(column, domain=_domain(column, said)))
+        self._put(replace(column, domain=_domain(column, text)))
 
     def leave_out(self, name: str) -> None:
-        """Leave a column out of the schema: no question sees it then."""
-        rest = tuple(column for column in self.schema.columns if column.name != name)
-        self.schema = replace(self.schema, columns=rest)
+        """Leave a column out of the schema, so that no query can use it."""
+        columns = tuple(column for column in self.schema.columns if column.name != name)
+        self.schema = replace(self.schema, columns=columns)
 
     def never_missing(self, names: list[str]) -> None:
         """Declare that no cell of these columns is ever missing."""
@@ -117,70 +122,73 @@ class SchemaDraft:
             self._put(replace(self.schema.column(name), nullable=False))
 
     def people(self, name: str, max_rows: int) -> None:
-        """Declare that rows which share a value of a column are one person's."""
+        """Declare that rows with the same value of a column belong to one person."""
         self.never_missing([name])
         self.schema = replace(self.schema, unit=Entity(name, max_rows))
 
     def _put(self, changed: Column) -> None:
-        columns = (changed if one.name == changed.name else one for one in self.schema.columns)
+        columns = (
+            changed if column.name == changed.name else column for column in self.schema.columns
+        )
         self.schema = replace(self.schema, columns=tuple(columns))
 
     def text(self, folder: Path) -> str:
-        """The schema as a file in this folder would have it."""
+        """The text of the schema file in this folder."""
         return dump(self.schema, folder=folder)
 
     def save(self, path: Path, *, overwrite: bool) -> None:
-        """Write it, but never over a file in use."""
+        """Write the schema, but never over a file in use."""
         files = (*source_files(self.source), *hierarchy_files(self.schema))
         check_target(path, overwrite=overwrite, kept=(*files, *vault_files_around(path)))
         save(self.schema, path, overwrite=overwrite)
 
 
 def draft(source: Source, schema: Path | None, progress: Progress | None = None) -> SchemaDraft:
-    """Begin with a schema file or, where there is none, with what inspecting the source guesses."""
+    """Begin with a schema file or, if there is none, with the guesses of an inspection."""
     with closing(read(source, progress=progress)) as table:
         guessed = seen = table.schema if table.seen is None else table.seen
         if schema is None:
             return SchemaDraft(with_people(table.schema, seen), seen, source)
-    known = load(schema)
-    met = {column.name: column for column in guessed.columns}
-    columns = tuple(_completed(one, met.get(one.name)) for one in known.columns)
-    unit = known.unit
+    declared = load(schema)
+    guesses = {column.name: column for column in guessed.columns}
+    columns = tuple(_completed(column, guesses.get(column.name)) for column in declared.columns)
+    unit = declared.unit
     people = seen.unit.column
+    # A column with missing cells cannot name the person of every row.
     if not unit.by_person and people is not None and not _nullable(columns, people):
         unit = seen.unit
-    return SchemaDraft(known, replace(known, columns=columns, unit=unit), source)
+    return SchemaDraft(declared, replace(declared, columns=columns, unit=unit), source)
 
 
 def _cell(text: str) -> str:
-    """A value as a list with commas has it: in quotes where it would be read otherwise."""
+    """A value of a comma-separated list, quoted where needed."""
     if text.strip() == text and not set(text) & {",", '"'} and text:
         return text
     return '"' + text.replace('"', '""') + '"'
 
 
 def _nullable(columns: tuple[Column, ...], name: str) -> bool:
-    return next((one.nullable for one in columns if one.name == name), True)
+    return next((column.nullable for column in columns if column.name == name), True)
 
 
-def _completed(column: Column, met: Column | None) -> Column:
-    """A declared column with what was seen of it, where it was read as the same kind."""
-    if met is None or met.kind is not column.kind:
+def _completed(column: Column, guess: Column | None) -> Column:
+    """A declared column with its seen domain, if it was read as the same kind."""
+    if guess is None or guess.kind is not column.kind:
         return column
     domain = column.domain
     if column.public_domain is None and column.length is None:
-        domain = met.domain
-    return replace(column, domain=domain, nullable=column.nullable and met.nullable)
+        domain = guess.domain
+    return replace(column, domain=domain, nullable=column.nullable and guess.nullable)
 
 
-def _domain(column: Column, said: str) -> Domain:
-    """Two ends of what has an order, else all values; two whole numbers are ends too."""
-    words = [word.strip() for word in next(csv.reader([said], skipinitialspace=True), [])]
-    values = tuple(from_text(word, column.kind) for word in words)
+def _domain(column: Column, text: str) -> Domain:
+    """Bounds for two values of an ordered kind, else the values. Two whole numbers are bounds."""
+    cells = [cell.strip() for cell in next(csv.reader([text], skipinitialspace=True), [])]
+    values = tuple(from_text(cell, column.kind) for cell in cells)
     if column.kind in _MEASURED and len(values) == 2:
         return Bounds(values[0], values[1])  # type: ignore[arg-type]  # of ordered kinds
     if column.kind in (Kind.REAL, Kind.DATE):
         raise SchemaError(
-            "bounds_invalid", f"bounds must be [low, high]; {len(values)} given: {quoted(said)}."
+            "bounds_invalid", f"bounds must be [low, high]; {len(values)} given: {quoted(text)}."
         )
     return Values(values)

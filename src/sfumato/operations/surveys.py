@@ -1,4 +1,4 @@
-"""Surveys: rounds of one question, whose answers are randomized before they leave a device."""
+"""Surveys: rounds of one question, whose answers are randomized on the device of each person."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def estimate_survey(context: Context, request: EstimateSurvey) -> EstimateReport
 
 @operation("survey close", allowed=OWNERS, local=True, examples=[{"file": "smoking.toml"}])
 def close_survey(context: Context, request: CloseSurvey) -> EstimateReport:  # noqa: ARG001
-    """Take no more reports, and add up those of the round."""
+    """Accept no more reports, and add up those of the round."""
     return _estimate(request, close=True)
 
 
