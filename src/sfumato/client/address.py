@@ -1,4 +1,4 @@
-"""The address of a server, to which a token may be sent."""
+"""The address of a server to which a token may be sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"sfu_[A-Za-z0-9_-]{8,200}")
 
 @dataclass(frozen=True)
 class Address:
-    """A server by its host and port, whether it is encrypted, and what its paths begin with."""
+    """The host and port of a server, whether it is encrypted, and the prefix of its paths."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class Address:
 
 
 def read_address(url: object) -> Address:
-    """Read an address; refused where others could read a token on its way there."""
+    """Read an address; refused if others could read a token on its way there."""
     text = arguments.text(url, "url").strip()
     try:
         parts = urlsplit(text)
@@ -66,7 +66,7 @@ def read_address(url: object) -> Address:
 
 
 def read_token(token: object) -> str:
-    """Read a token; no message quotes it."""
+    """Read a token. No message quotes it, because messages end up in logs."""
     text = token.strip() if isinstance(token, str) else ""
     if not _TOKEN.fullmatch(text):
         raise ParameterError(
@@ -94,6 +94,7 @@ def read_trust(certificates: object) -> ssl.SSLContext | None:
 
 
 def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine, so that http:// leaves it to nobody else."""
     if host == "localhost":
         return True
     try:
@@ -102,9 +103,9 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _wrong(why: str) -> ParameterError:
+def _wrong(reason: str) -> ParameterError:
     return ParameterError(
         "address_malformed",
-        f"Cannot connect to this address: {why}. Give it as 'sfumato serve' printed it, such as "
+        f"Cannot connect to this address: {reason}. Give it as 'sfumato serve' printed it, such as "
         "http://127.0.0.1:8321.",
     )

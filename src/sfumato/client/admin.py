@@ -1,7 +1,7 @@
-"""Changes by owners over HTTP: in the name of the token's holder, never twice by accident.
+"""Changes by owners over HTTP: made in the name of the token's holder, never twice by accident.
 
-A request that states a wanted state may be sent again. One that would do something else the second
-time, such as moving a part of a budget, is sent once. Decision `client`.
+A request that sets a state may be sent again. One that has another effect the second time, such as
+moving a part of a budget, is sent once. Decision `client`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 class OnceConnection(Connection):
-    """Connections that send nothing again: each request has a new one."""
+    """A connection that sends nothing twice; each request opens a new one."""
 
     def _once(self, *request: Any) -> Received:
         try:
             return super()._once(*request)
         except (SSLCertVerificationError, ConnectionRefusedError, gaierror):
-            raise  # nothing was sent
+            raise  # nothing was sent, so nothing was changed
         except (OSError, HTTPException) as error:
             raise InternalError(
                 "change_uncertain",
@@ -47,7 +47,7 @@ class OnceConnection(Connection):
 
 @dataclass(frozen=True)
 class Office:
-    """Where the changes of an owner are sent."""
+    """The connection by which an owner makes changes."""
 
     connection: Connection
     holder: Callable[[], str]
@@ -72,7 +72,7 @@ class Office:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Raise one error for any answer that cannot be read."""
+    """Raise one error for any response that cannot be read."""
     try:
         yield
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
@@ -81,7 +81,7 @@ def reading(what: str) -> Iterator[None]:
 
 @contextmanager
 def owners_only() -> Iterator[None]:
-    """Explain that a path that seems not to exist is for owners."""
+    """Explain `not_found` where the path is for owners: it looks missing to others."""
     try:
         yield
     except SfumatoError as error:

@@ -1,8 +1,7 @@
-"""Requests to a server: kept connections, retries that are safe, refusals as exceptions.
+"""Requests to a server: connections that are reused, safe retries, and refusals as exceptions.
 
-Whatever is sent may be sent again: what charges has an Idempotency-Key, under which a server gives
-the answer that it has. So a connection that breaks in the middle costs nobody anything. Decision
-`client`.
+Every request may be sent again: one that charges has an Idempotency-Key, under which the server
+returns the stored answer. A connection that breaks off therefore costs nothing. Decision `client`.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ if TYPE_CHECKING:
 _PAUSES = (0.0, 0.2, 0.6, 1.5, 3.0, 6.0, 10.0)
 """Seconds before each further attempt; a kept connection may be stale, so the first is at once.
 
-A server that was there before may be starting again; one that never was is looked for less long.
+A server that answered before may be restarting, so we try longer than for the first answer.
 """
 _FIRST_PAUSES = (0.2, 0.6)
 
 
 @dataclass(eq=False)
 class Connection:
-    """Connections to one server: one for each request at a time, reused while they last."""
+    """Connections to one server: one for each request at a time, reused while they stay open."""
 
     address: Address
     token: str = field(repr=False)
     seconds: float
-    """How long one request may take, attempts and all."""
+    """The time limit of one request with all its attempts."""
     trust: ssl.SSLContext | None = None
-    """Whose signatures are trusted; the system's where nothing is said."""
+    """The trusted certificates; None for those of the system."""
     _reached: bool = field(default=False, init=False, repr=False)
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
     _idle: deque[HTTPConnection] = field(default_factory=deque, init=False, repr=False)
     is_closed: bool = field(default=False, init=False, repr=False)
 
     def get(self, path: str, *, accept: str = JSON) -> Received:
-        """Read what is at a path."""
+        """Read a path."""
         return self.send("GET", path, accept=accept)
 
     def send(
@@ -67,7 +66,7 @@ class Connection:
         accept: str = JSON,
         key: str | None = None,
     ) -> Received:
-        """Send a request, and again if it got lost; a refusal is raised.
+        """Send a request, again if it got lost; raises the refusal of the server.
 
         A server answers the same `key` once, however often it is sent.
         """
@@ -84,7 +83,7 @@ class Connection:
                 raise self._not_trusted(error) from None
             except (OSError, HTTPException) as error:
                 lost: SfumatoError = self._lost(error, asked=method == "POST")
-                if isinstance(error, gaierror):
+                if isinstance(error, gaierror):  # an unknown host will not become known soon
                     raise lost from None
                 wait = pause
             else:
@@ -95,7 +94,8 @@ class Connection:
                 wait = None if pause is None else max(pause, received.retry_after)
             if wait is None or time.monotonic() + 1.5 * wait >= deadline:
                 raise lost
-            # Clients that were sent away together are not to come back together.
+            # A random factor, so that clients that a busy server refused together do not all
+            # return at once.
             time.sleep(wait * (0.5 + secrets.randbelow(1000) / 1000))
         raise AssertionError("the last pause is none")
 
@@ -118,9 +118,9 @@ class Connection:
             connection.response_class = partial(TimelyResponse, deadline)  # type: ignore[assignment]
             received = received_of(connection.getresponse())
         except BaseException:
-            # Also where somebody interrupts: half a request or half an answer is left in it.
+            # On an interruption too: the rest of this response would be read as the next one.
             connection.close()
-            self._let_go()  # where one broke off the others may have, too
+            self._let_go()  # the other connections are probably broken as well
             raise
         self._idle.append(connection)
         if self.is_closed:
@@ -128,13 +128,14 @@ class Connection:
         return received
 
     def _let_go(self) -> None:
+        """Close the idle connections."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()
 
     def _connection(self, seconds: float) -> HTTPConnection:
         if self._process != os.getpid():
-            # A process that was forked shares sockets with its parent, whose answers it would take.
+            # A forked process shares sockets with its parent and would read its responses.
             self._process, self._idle = os.getpid(), deque()
         try:
             connection = self._idle.pop()
@@ -153,10 +154,10 @@ class Connection:
             )
 
     def _lost(self, error: Exception, *, asked: bool) -> InternalError:
-        """The error where no answer came; the request may have been answered and charged."""
+        """The error if no response came; the request may have been answered and charged."""
         slow = isinstance(error, TimeoutError)
         why = f"no answer within {self.seconds:g} seconds" if slow else _reason(error)
-        then = (
+        advice = (
             " What was asked may have been charged: ask the very same again, which is answered "
             "from store then."
             if asked
@@ -165,7 +166,7 @@ class Connection:
         return InternalError(
             "server_unreachable",
             f"Cannot reach {self.address}: {why}. Look whether 'sfumato serve' is running there"
-            f"{', or give a longer timeout' if slow else ''}.{then}",
+            f"{', or give a longer timeout' if slow else ''}.{advice}",
         )
 
     def _not_trusted(self, error: ssl.SSLCertVerificationError) -> InternalError:
@@ -177,7 +178,7 @@ class Connection:
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:
-    """The JSON text of a body; one that a server would not take is refused here."""
+    """The JSON text of a body; refused here if it is too large for a server."""
     content = dumps(body).encode()
     if len(content) > LARGEST:
         raise ParameterError(
@@ -195,5 +196,5 @@ def _accepted(received: Received) -> Received:
 
 
 def _reason(error: Exception) -> str:
-    words = getattr(error, "strerror", None)
-    return str(words).lower() if words else "the connection broke off"
+    reason = getattr(error, "strerror", None)
+    return str(reason).lower() if reason else "the connection broke off"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.vault.consent.registry import ConsentChange
 
 _MOST_BYTES = LARGEST // 2
+"""Bytes of one portion of changes; the other half is a reserve for the rest of the body."""
 _COUNTS = ("changed", "unchanged", "older")
 
 
@@ -87,21 +88,21 @@ def registries(call: Call) -> tuple[RegistryRecord, ...]:
 def registry_of(
     call: Call, name: str | None, population_of: Callable[[str], str | None]
 ) -> RemoteRegistry:
-    """The registry of a population or of a data set's; without a name the only one."""
-    wanted = arguments.maybe_text(name, "name")
+    """The registry of a population, or of the population of a data set; by default the only one."""
+    population = arguments.maybe_text(name, "name")
     known = {record.population: record for record in registries(call)}
-    if wanted is not None:
+    if population is not None:
         with reading("registries"):
-            wanted = population_of(wanted) or wanted
-    if wanted is None and len(known) == 1:
-        [wanted] = known
-    if wanted is None or wanted not in known:
-        raise no_registry(wanted, sorted(known))
-    return RemoteRegistry(call, known[wanted])
+            population = population_of(population) or population
+    if population is None and len(known) == 1:
+        [population] = known
+    if population is None or population not in known:
+        raise no_registry(population, sorted(known))
+    return RemoteRegistry(call, known[population])
 
 
 def _portions(changes: Sequence[ConsentChange]) -> Iterator[list[Change]]:
-    """Changes in portions that a server takes."""
+    """Changes in portions that a server accepts."""
     portion: list[Change] = []
     size = 0
     for answer in changes:

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from sfumato.operations.operation import Call
 
 FRESH_SECONDS = 60.0
-"""How long declarations are cached; a server refuses plans that outdated ones made."""
+"""The time that declarations are cached. A plan of outdated ones is refused, never charged."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A data set: its declarations, its place, and the usual cost of a query about it."""
+    """A data set: its declarations, the number of its database, and the cost of a query."""
 
     entry: PrivateRows | PublicRows
     place: int
-    """Data sets of one place can be brought together."""
+    """Data sets with the same number are in one database and can be joined."""
     usual: Fraction | None
     maximum: Fraction | None
     purposes: tuple[str, ...] = ()
-    """The purposes that people consent to; every query names one of them, if there are any."""
+    """The purposes that people consent to. If there are any, every query names one."""
 
 
 class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
@@ -54,7 +54,7 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
 
     @property
     def principal(self) -> str:
-        """Who holds the token, which never changes."""
+        """The holder of the token. A token never changes its holder, so this is fetched once."""
         if self._holder is None:
             self._fetched()
         return str(self._holder)
@@ -98,14 +98,14 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
         self._seen, self._declared = None, {}
 
     def asked_for_consent(self, name: str) -> str | None:
-        """The population of a data set that asks people for consent; None for others."""
+        """The population of a data set whose people are asked for consent; None for others."""
         entry = self.get(name)
         if not isinstance(entry, PrivateRows) or not self.declared(name).purposes:
             return None
         return entry.population
 
     def check(self, names: tuple[str, ...]) -> None:
-        """Refuse private data sets that cannot be brought together."""
+        """Refuse a query that joins private data sets of different databases."""
         check_together({name: self.declared(name).place for name in names})
 
     def __getitem__(self, name: str) -> PrivateRows | PublicRows:

@@ -1,4 +1,4 @@
-"""Refusals of a server as the exceptions that the server raised."""
+"""Refusals of a server, as the exceptions that the server raised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CODE = re.compile(r"[a-z0-9_]{1,80}")
 _LONGEST = 4000
-"""Characters of the longest refusal that is shown."""
+"""The largest number of characters of a refusal that is shown."""
 
 
 def refusal(received: Received) -> SfumatoError:
@@ -31,6 +31,7 @@ def refusal(received: Received) -> SfumatoError:
 
 def refused(problem: Mapping[str, Any]) -> SfumatoError:
     """The exception of a refusal, in its class, with its code and message."""
+    # Only our own errors: the name could be that of any object of the module.
     kind = getattr(errors, str(problem.get("kind")), None)
     if not (isinstance(kind, type) and issubclass(kind, SfumatoError)):
         kind = InternalError
@@ -43,15 +44,15 @@ def refused(problem: Mapping[str, Any]) -> SfumatoError:
     error.parameter = _cleaned(parameter) if isinstance(parameter, str) else None
     error.given, error.allowed = _shown(problem.get("given")), _shown(problem.get("allowed"))
     spelled = _with_options(_cleaned(hint), options) if isinstance(hint, str) else None
-    error._hint = spelled  # noqa: SLF001  the hint ends the sentence already
+    error._hint = spelled  # noqa: SLF001  `hint` would append it: the message ends with it already
     return error
 
 
 def _with_options(message: str, options: object) -> str:
-    """A message of a server with its fields as options, which Python spells as keywords."""
+    """A message in which the server's names of fields are spelled as keywords of Python."""
     for written in options if isinstance(options, list) else []:
         if not (isinstance(written, list) and len(written) == 3):
-            continue  # a server may be none of ours
+            continue  # a foreign server may send anything
         name, value, metavar = written
         named = Option(str(name), value, str(metavar))
         message = message.replace(as_field(named), option(*named[:2], metavar=named.metavar), 1)
@@ -59,16 +60,16 @@ def _with_options(message: str, options: object) -> str:
 
 
 def _shown(value: object) -> Any:
-    """What was given or is allowed: a number, a text or texts; the server may be none of ours."""
+    """A number, a text or texts that were given or are allowed; checked, as the server may lie."""
     if isinstance(value, str):
         return _cleaned(value)
     if isinstance(value, list):
-        return [_cleaned(str(each)) for each in value]
+        return [_cleaned(str(entry)) for entry in value]
     return value if isinstance(value, int | float) else None
 
 
 def _cleaned(message: str) -> str:
-    """A text of a server without control characters: the server may be none of ours."""
+    """A text of a server without control characters, which could rewrite the terminal."""
     shown = "".join(
         letter if letter.isprintable() or letter == "\n" else " "
         for letter in message[: _LONGEST + 1]
@@ -77,7 +78,7 @@ def _cleaned(message: str) -> str:
 
 
 def unexpected(what: str) -> InternalError:
-    """The error where a server is none of ours, or of another version."""
+    """The error for a response that no server of this version sends."""
     return InternalError(
         "server_unexpected",
         f"The server answered with {what}, which no Sfumato of this version sends. Look whether "

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sfumato.client.response_reader import Received
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.05, 2.0, 1.3
-_GOING_ON = ("waiting", "running")
+"""Seconds between two looks, and their growth: short jobs end fast, long ones are asked rarely."""
+_UNFINISHED = ("waiting", "running")
 
 
 def waited(connection: Connection, submitted: Mapping[str, Any]) -> Received:
@@ -30,7 +31,7 @@ def waited(connection: Connection, submitted: Mapping[str, Any]) -> Received:
     with progress("Answering") as report:
         while True:
             job = connection.get(path).json()
-            if _text(job, "state") not in _GOING_ON:
+            if _text(job, "state") not in _UNFINISHED:
                 break
             stage = job.get("progress") or {}
             report(float(stage.get("number", 0)), float(stage.get("of", 1)))

@@ -35,7 +35,7 @@ def call_remotely(
     body = data if operation.method == "POST" else None
     if body is None and data:
         path = f"{path}?{urlencode(data)}"
-    # What must not happen twice is never sent again by itself.
+    # An operation that must not run twice is sent once, also if its response is lost.
     connection = office.connection if operation.repeatable else office.once_connection()
     with owners_only() if operation.allowed.owner else nullcontext():
         received = connection.send(operation.method, path, body, accept=operation.result.media)

@@ -1,7 +1,7 @@
-"""What a server sends back, read as far as it may go: no longer than agreed, nor larger.
+"""Responses of a server, read within a time limit and a size limit.
 
-A server may be slow, or none of ours and lie about what it sends. So the time that is left counts
-for each piece that comes, headers and all, and a length is believed when it has come.
+A server may be slow, or be a foreign one that lies about what it sends. So one deadline holds for
+all pieces together, headers included, and a stated length is believed only once the bytes are here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 LARGEST_ANSWER = 1 << 30
-"""Bytes of the largest answer that is taken: it is held in memory."""
-_PIECE = 1 << 20
+"""The largest answer in bytes; it is held in memory."""
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Received:
-    """What a server sent back."""
+    """The response of a server."""
 
     status: int
     media: str
@@ -46,29 +46,29 @@ class Received:
 
 
 class TimelyResponse(HTTPResponse):
-    """A response that must have come whole at a time, however its pieces are spread."""
+    """A response that must arrive whole before a deadline, in however many pieces."""
 
     def __init__(self, deadline: float, sock: socket, *arguments: Any, **named: Any) -> None:
         super().__init__(sock, *arguments, **named)
-        self.fp.close()  # what it would read by waits anew for each piece
+        self.fp.close()  # the standard reader would start a new timeout with each piece
         self.fp = io.BufferedReader(_Timely(sock, deadline))
 
 
 class _Timely(io.RawIOBase):
-    """What a socket receives until a time."""
+    """The bytes that a socket receives before a deadline."""
 
     def __init__(self, sock: socket, deadline: float) -> None:
         self._socket, self._deadline = sock, deadline
-        self._received = sock.makefile("rb", buffering=0)  # holds it while it is read
+        self._received = sock.makefile("rb", buffering=0)  # keeps the socket open while read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+        seconds_left = self._deadline - time.monotonic()
+        if seconds_left <= 0:
             raise TimeoutError("timed out")
-        self._socket.settimeout(left)
+        self._socket.settimeout(seconds_left)
         return self._received.readinto(buffer)
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class _Timely(io.RawIOBase):
 
 
 def received_of(response: HTTPResponse) -> Received:
-    """A response with its body; one that is longer than any answer is refused."""
+    """A response with its body; refused if it is longer than any answer."""
     media = response.getheader("Content-Type", "").partition(";")[0].strip().lower()
     again = response.getheader("Retry-After", "")
     seconds = float(again) if again.isascii() and again.isdigit() else None
@@ -88,12 +88,12 @@ def received_of(response: HTTPResponse) -> Received:
 def _body(response: HTTPResponse) -> bytes:
     body = bytearray()
     if (response.length or 0) <= LARGEST_ANSWER:
-        while piece := response.read(_PIECE):
-            body += piece
+        while chunk := response.read(_CHUNK_BYTES):
+            body += chunk
             if len(body) > LARGEST_ANSWER:
                 break
         else:
-            if response.length:
+            if response.length:  # the connection ended before the stated length
                 raise IncompleteRead(b"", response.length)
             return bytes(body)
     raise unexpected(f"more than {LARGEST_ANSWER >> 20:,} MiB")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sfumato.vault.session import AskerOf
 
 
-_MADE = "made-"
+_CLIENT_PREFIX = "made-"
 """The beginning of request ids that the client makes itself."""
 
 
@@ -70,8 +70,8 @@ class RemoteSession:
     def facts(self, asker_of: AskerOf, dataset: str = "") -> Facts:
         """The public facts for planning; the server checks permissions."""
         catalogue = self.catalogue
-        named = (dataset,) if dataset in catalogue else catalogue
-        limits = (catalogue.declared(name).maximum for name in named)
+        names = (dataset,) if dataset in catalogue else catalogue
+        limits = (catalogue.declared(name).maximum for name in names)
         maximum = next((limit for limit in limits if limit is not None), EPSILON_MAXIMUM)
         return Facts(catalogue, dataset, maximum, self._usual, catalogue.check, asker_of)
 
@@ -79,6 +79,7 @@ class RemoteSession:
         """Plan a request from public facts alone."""
         prepared = prepared_of(family, values, facts)
         facts.admit(prepared.datasets)
+        # Keyed by identity, and removed with the plan: no later plan can inherit its body.
         self._bodies[id(prepared)] = _Planned(family, _body(family, values, facts))
         finalize(prepared, self._bodies.pop, id(prepared), None).atexit = False
         return prepared
@@ -98,15 +99,16 @@ class RemoteSession:
             check_request(request_id)
         if gate is not None:
             raise _rows_elsewhere("What attacks find is computed from the original rows")
-        key = f"{_MADE}{secrets.token_hex(16)}" if request_id is None else request_id
+        key = f"{_CLIENT_PREFIX}{secrets.token_hex(16)}" if request_id is None else request_id
+        # Without a request id a key of our own, so that a lost request can be sent again.
         received = self._send(METHOD_OF[family.name].command, prepared, asker_of, key)
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
-        return family.read(answer_of(received, made=request_id is None), prepared)
+        return family.read(answer_of(received, own_id=request_id is None), prepared)
 
     def left(self, datasets: tuple[str, ...], asker_of: AskerOf) -> tuple[Mapping[str, float], str]:
         """The largest cost of one more query, as amounts and in words."""
-        asker_of(datasets)
+        asker_of(datasets)  # raises if the caller names another principal
         [name] = datasets
         return self.catalogue.left(name)
 
@@ -177,25 +179,27 @@ class RemoteSession:
     ) -> Received:
         """Send a request with its purpose and the digest of the expected plan."""
         purpose = asker_of(prepared.datasets).purpose
-        why = {} if purpose is None else {"purpose": purpose}
-        body = {**self._planned(prepared).body, **why, "plan": plan_digest(prepared)}
+        stated = {} if purpose is None else {"purpose": purpose}
+        # The digest of the plan: the server refuses to charge a plan that the caller has not seen.
+        body = {**self._planned(prepared).body, **stated, "plan": plan_digest(prepared)}
         try:
             return self.connection.send("POST", path, body, accept=f"{ANSWER}, {JSON}", key=key)
         except ParameterError as error:
             if error.code == "plan_changed":
+                # The cached declarations are outdated; the next plan fetches them.
                 self.catalogue.forget()
             raise
 
 
 def _body(family: Family, values: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
-    """The body of a request: without files of this machine, exact where it costs."""
+    """The body of a request: files of this machine are replaced by their contents."""
     amounts = {name: values[name] for name in family.cost if name in values}
-    others = {name: value for name, value in values.items() if name not in amounts}
-    sent = {**family.home().without_files(facts, **others), **amounts}
+    options = {name: value for name, value in values.items() if name not in amounts}
+    sent = {**family.home().without_files(facts, **options), **amounts}
     if family.of_dataset:
         sent["dataset"] = facts.dataset
-    given = {name: value for name, value in sent.items() if not _is_nothing(value)}
-    return to_json(METHOD_OF[family.name].read(given, text=True))
+    non_empty = {name: value for name, value in sent.items() if not _is_nothing(value)}
+    return to_json(METHOD_OF[family.name].read(non_empty, text=True))
 
 
 def _is_nothing(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The jobs and releases of a server, with the methods of those of a local vault."""
+"""The jobs and releases of a server, with the methods of a local vault."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from sfumato.vault.private import Private
 
     Admit = Callable[[str | None], object]
-    """Refuses to ask in the name of somebody else than the token's holder."""
+    """Raises if the caller names another principal than the holder of the token."""
 
 _BUNDLE = "release.zip"
 
 
 @dataclass(frozen=True)
 class RemoteShelf:
-    """What jobs and releases of a server share: the connection, its holder and planning."""
+    """The connection, holder and planning that jobs and releases of a server share."""
 
     connection: Connection
     admit: Admit
@@ -88,13 +88,14 @@ class RemoteJobs(AnyJobs):
         The server runs it; `wait` for it, or look at it with `get`.
         """
         self._shelf.admit(principal)
-        name, why = arguments.text(dataset, "dataset"), arguments.maybe_text(purpose, "purpose")
+        name = arguments.text(dataset, "dataset")
+        stated_purpose = arguments.maybe_text(purpose, "purpose")
         key = _key(request_id)
         plain = asked_plainly(arguments.text(family, "family"), asked)
-        values = {**plain, "dataset": name, "purpose": why}
+        values = {**plain, "dataset": name, "purpose": stated_purpose}
         if family == ANONYMIZE:
             with owners_only():
-                return self._submitted(ANONYMIZE, read(Anonymize, _given(values)), key)
+                return self._submitted(ANONYMIZE, read(Anonymize, _without_none(values)), key)
         if family == COMPARE:
             raise ParameterError(
                 "choice_unknown",
@@ -102,17 +103,17 @@ class RemoteJobs(AnyJobs):
                 "'sfumato job submit compare'.",
             )
         known = family_named(family)
-        # What cannot be planned is refused here, in the words that it has everywhere.
-        self._shelf.private(name, purpose=why).prepare(known, **plain)
+        # A request that cannot be planned is refused here, with the same error as a local vault's.
+        self._shelf.private(name, purpose=stated_purpose).prepare(known, **plain)
         method = METHOD_OF[family]
         values["plan"] = arguments.maybe_text(plan, "plan")
-        return self._submitted(method.command, method.read(_given(values), text=True), key)
+        return self._submitted(method.command, method.read(_without_none(values), text=True), key)
 
     def _submitted(self, path: str, request: Request, key: str) -> Job:
         return job_of(self._shelf.connection.send("POST", path, to_json(request), key=key).json())
 
     def get(self, job: str | Job, *, principal: str | None = None) -> Job:
-        """Get a job as it is now; one of somebody else is unknown."""
+        """Get the present state of a job; a job of another principal is unknown."""
         self._shelf.admit(principal)
         name = job.id if isinstance(job, Job) else arguments.text(job, "job")
         record: JobRecord = self._shelf.call(ShowJob, job=name)
@@ -196,12 +197,12 @@ class RemoteRelease(AnyRelease):
             prepared = private.prepare(family, **job.asked)
         except SfumatoError:
             return answer
-        # Where what is declared has changed since, nothing but the bare tables can be read.
-        same = prepared.parameters == answer.provenance.parameters
-        return family.read(answer, prepared) if same else answer
+        # With other declarations than those of the release, its tables would be misread.
+        is_same = prepared.parameters == answer.provenance.parameters
+        return family.read(answer, prepared) if is_same else answer
 
     def _bundled(self) -> Release:
-        """The release as others get it, from its files."""
+        """The release as its readers get it, from its files."""
         with Scratch(temporary_folder(), "sfumato-") as folder:
             try:
                 with ZipFile(BytesIO(self.file(_BUNDLE).content)) as bundle:
@@ -239,7 +240,7 @@ class RemoteRelease(AnyRelease):
         )
 
     def answer(self) -> Answer:
-        """The release as an answer, for whom it was made: its cost, and the budget left now."""
+        """The release as an answer, only for its own principal: its cost, and the budget left."""
         path = f"releases/{quote(self.id, safe='')}"
         return answer_of(self._shelf.connection.get(path, accept=ANSWER))
 
@@ -255,7 +256,7 @@ def job_of(data: Mapping[str, Any]) -> Job:
         return JobRecord.from_json(data).described
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

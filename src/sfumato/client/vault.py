@@ -42,16 +42,16 @@ class RemoteVault(AnyVault):
 
     @property
     def kept(self) -> tuple[Path, ...]:
-        """The files in use, which no answer may overwrite: none on this machine."""
+        """The files in use, which no saved answer may overwrite: none on this machine."""
         return ()
 
     def purposes(self, name: str) -> tuple[str, ...]:
-        """The purposes of which a query about a data set names one; none where any will do."""
+        """The purposes of a data set. If there are any, a query about it must name one of them."""
         return self._catalogue.declared(arguments.text(name, "name")).purposes
 
     @property
     def consents(self) -> tuple[str, ...]:
-        """The populations that are asked for consent; for owners."""
+        """The populations whose people are asked for consent; for owners."""
         return tuple(record.population for record in registries(self._call))
 
     def consent(self, population: str | None = None) -> RemoteRegistry:
@@ -77,22 +77,26 @@ class RemoteVault(AnyVault):
         return RemoteShelf(self._connection, self._check_holder, self.private, self._call)
 
     def _call(self, request: type[Request], operator: str = OWNER, /, **values: Any) -> Any:
-        from sfumato.client.operation_calls import call_remotely  # questions start without it
+        from sfumato.client.operation_calls import call_remotely  # queries start faster without it
         from sfumato.operations.operation import OPERATIONS
 
         record = call_remotely(self._office, request, operator, **values)
         if OPERATIONS[request].method != "GET":
-            self._catalogue.forget()  # data sets, declarations and budgets may be others now
+            self._catalogue.forget()  # data sets, declarations and budgets may have changed
         return record
 
     def _asking(self, principal: str | None, purpose: str | None) -> AskerOf:
-        """The holder of the token asks; the server knows which accounts pay."""
+        """The holder of the token; the server decides which accounts pay."""
         asker = Asker(
             self._check_holder(principal), (), purpose=arguments.maybe_text(purpose, "purpose")
         )
         return lambda _datasets: asker
 
     def _check_holder(self, principal: str | None) -> str:
+        """The holder of the token; raises if the caller names another principal.
+
+        The server would answer in the name of the holder and charge the wrong budget.
+        """
         holder = self._catalogue.principal
         if principal is not None and arguments.text(principal, "principal") != holder:
             raise PolicyError(
@@ -106,7 +110,7 @@ class RemoteVault(AnyVault):
         where = str(self._connection.address)
         try:
             listed = self._catalogue.listed
-        except SfumatoError:  # a repr is asked for of a server that is gone, too
+        except SfumatoError:  # `repr` must not raise, also not if the server is gone
             return Card(f"{where}, which does not answer", {})
         table = CardTable(("Data set", "What it hides"), list(listed.items()))
         return Card(
@@ -177,7 +181,7 @@ def connect(
     trust = read_trust(certificates)
     vault = RemoteVault(Connection(address, read_token(token), float(timeout), trust))
     try:
-        _ = vault.datasets  # what is wrong with the address or the token is told at once
+        _ = vault.datasets  # a wrong address or token raises here, not at the first query
     except BaseException:
         vault.close()
         raise

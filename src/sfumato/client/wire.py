@@ -1,4 +1,4 @@
-"""Answers of a server, read from the bytes that it sends."""
+"""Answers of a server, read from their bytes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sfumato.client.response_reader import Received
 
 
-def answer_of(received: Received, *, made: bool = False) -> Answer:
-    """Read a whole answer: a line about its payment, and the release as the ledger stores it.
+def answer_of(received: Received, *, own_id: bool = False) -> Answer:
+    """Read a whole answer: a line about its payment, then the release as the ledger stores it.
 
-    Where the request id was `made` for this call alone, this call paid, perhaps by an attempt
-    whose answer got lost.
+    Where the client made the request id for this call alone, this call paid, perhaps by an attempt
+    whose response got lost. Then `charged` is true although the server sent a stored answer.
     """
     line, _, stored = received.body.partition(b"\n")
     try:
@@ -28,10 +28,10 @@ def answer_of(received: Received, *, made: bool = False) -> Answer:
             raise ValueError(received.media)
         payment = json.loads(line)
         release = from_bytes(stored)
-        parts = {part.name: getattr(release, part.name) for part in fields(Release)}
+        release_fields = {item.name: getattr(release, item.name) for item in fields(Release)}
         cost = {name: payment[name] for name in _PAYMENT}
-        cost["charged"] = bool(cost["charged"] or (made and payment["paid"]))
-        return Answer(**parts, **cost)
+        cost["charged"] = bool(cost["charged"] or (own_id and payment["paid"]))
+        return Answer(**release_fields, **cost)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unexpected("an answer that cannot be read") from error
 

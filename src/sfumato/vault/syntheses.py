@@ -1,6 +1,6 @@
 """Synthesizing a data set: the request from public facts, and the synthetic tables.
 
-What cannot be written is refused before the charge: decision `charge-order`.
+A release that cannot be written is refused before the charge: decision `charge-order`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 
 def column_names(columns: Sequence[str] | str | None, schema: Schema) -> tuple[str, ...]:
-    """The columns that are asked for, each once; all of the schema's where nobody says."""
+    """The columns to generate; by default all of the schema."""
     if columns is None:
         return tuple(column.name for column in schema.columns)
     names = several(columns, "columns")
@@ -74,13 +74,13 @@ def column_names(columns: Sequence[str] | str | None, schema: Schema) -> tuple[s
 
 
 def targeted(names: Sequence[str], target: str) -> ColumnSets:
-    """Each column together with the one that others are to be told by."""
+    """Each column in a pair with the target, which models will predict from the others."""
     check_drawn((target,), names)
     return tuple((target, name) for name in names if name != target) or ((target,),)
 
 
 def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSets:
-    """Sets of columns: given, or a file of one a line."""
+    """The sets of columns of a workload, which may be a file with one set in each line."""
     if workload is None:
         return ()
     if isinstance(workload, str | Path):
@@ -108,7 +108,7 @@ def read_sets(workload: Sequence[Sequence[str]] | str | Path | None) -> ColumnSe
 
 
 def check_drawn(asked: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse columns that are not among those that are measured."""
+    """Refuse columns that are not measured."""
     for name in asked:
         if name not in names:
             raise ParameterError(
@@ -125,7 +125,7 @@ def check_drawn(asked: Sequence[str], names: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class LinkedPair:
-    """A parent and a child table as they are declared, and the key of each."""
+    """The declarations of a parent and a child table, and the unit of each."""
 
     parent: PrivateRows
     child: PrivateRows
@@ -134,24 +134,24 @@ class LinkedPair:
 
     @property
     def schemas(self) -> tuple[Schema, Schema]:
-        """What is declared of the parent, and of the child."""
+        """The schemas of the parent and of the child."""
         return self.parent.schema, self.child.schema
 
 
 def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
-    """The two tables that are asked for; refused unless a person has the same key in both."""
+    """The parent and the child; refused unless a person has the same key in both."""
     parent = facts.declared
     if child is None or key is None:
-        told = (
+        meaning = (
             f"{option('key', metavar='COLUMN')} says which row of {quoted(parent.schema.table)} a "
             "child belongs to"
         )
         raise ParameterError(
             "options_conflict",
             f"A child table needs {option('child', metavar='NAME')} and "
-            f"{option('key', metavar='COLUMN')}: {told}. Give both, or neither.",
+            f"{option('key', metavar='COLUMN')}: {meaning}. Give both, or neither.",
         )
-    name, asked = arguments.text(child, "child"), arguments.text(key, "key")
+    name, key_names = arguments.text(child, "child"), arguments.text(key, "key")
     if name == facts.dataset:
         raise ParameterError(
             "linked_table_invalid",
@@ -159,7 +159,8 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
             f"with {option('child')}.",
         )
     other = replace(facts, dataset=name).declared
-    own, _, theirs = asked.partition("=")
+    # One name, or PARENT=CHILD where the two tables name the person differently.
+    parent_key, _, child_key = key_names.partition("=")
     if not (parent.unit.by_person and other.unit.by_person):
         raise QueryError(
             "join_not_allowed",
@@ -174,12 +175,12 @@ def linked_pair(facts: Facts, child: object, key: object) -> LinkedPair:
             f"people. Add both with one {option('population')}.",
         )
     pair = LinkedPair(parent, other, parent.unit, other.unit)  # type: ignore[arg-type]
-    _check_key(pair, (own, theirs or own))
+    _check_key(pair, (parent_key, child_key or parent_key))
     return pair
 
 
 def _check_key(pair: LinkedPair, keys: tuple[str, str]) -> None:
-    """Refuse a key that is not the person, declared alike, in both tables."""
+    """Refuse a key that is not the person, or is declared differently in the two tables."""
     parent, child = (schema.column(key) for schema, key in zip(pair.schemas, keys, strict=True))
     units = (pair.parent_unit, pair.child_unit)
     for schema, unit, key in zip(pair.schemas, units, keys, strict=True):
@@ -195,8 +196,8 @@ def _check_key(pair: LinkedPair, keys: tuple[str, str]) -> None:
             f"Column {quoted(parent.name)} is {parent.kind}, of which no fresh keys are made up. "
             "Declare a key as integer or text.",
         )
-    told = [(one.kind, one.public_domain, one.length) for one in (parent, child)]
-    if told[0] != told[1]:
+    declared = [(column.kind, column.public_domain, column.length) for column in (parent, child)]
+    if declared[0] != declared[1]:
         raise SchemaError(
             "linked_table_invalid",
             f"The key {quoted(parent.name)} of {quoted(pair.schemas[0].table)} is declared "
@@ -225,29 +226,35 @@ def linked_request(
     """
     parent, child = pair.schemas
     for name in (*(columns or ()), *quantiles, *weekdays):
-        if name not in [one.name for one in child.columns]:
-            parent.column(name)  # or refused
-    number = untaken(child.table, [one.name for one in parent.columns])
+        if name not in [column.name for column in child.columns]:
+            parent.column(name)  # raises for an unknown column
+    # The parent's model has a column more: how many children a row has.
+    number = untaken(child.table, [column.name for column in parent.columns])
     bounds = Bounds(0, pair.child_unit.max_rows)
     counted = Column(number, Kind.INTEGER, domain=bounds, nullable=False)
     first = _plan(parent, pair.parent_unit, columns, (quantiles, weekdays), [counted])
-    known = [one for one in first.output_columns if one not in first.invented]
-    taken = [one.name for one in child.columns]
-    seen = {one.name: untaken(f"{parent.table}.{one.name}", taken) for one in known}
-    joined = [replace(one, name=seen[one.name]) for one in known]
-    cut = [*quantiles, *(seen[name] for name in first.by_quantiles)]
+    # The child's model has the columns of the parent too, under names of their own.
+    inherited = [column for column in first.output_columns if column not in first.invented]
+    taken = [column.name for column in child.columns]
+    new_names = {
+        column.name: untaken(f"{parent.table}.{column.name}", taken) for column in inherited
+    }
+    joined = [replace(column, name=new_names[column.name]) for column in inherited]
+    cut = [*quantiles, *(new_names[name] for name in first.by_quantiles)]
     second = _plan(child, pair.child_unit, columns, (cut, weekdays), joined)
     plans = first.names, second.names
-    named = _parted(target, sets, *plans)
-    heavy: list[str | None] = [None, None]
+    sets_by_side = _parted(target, sets, *plans)
+    weighed_by_side: list[str | None] = [None, None]
     if weighed is not None:
-        place = 0 if weighed in plans[0] else 1
-        check_drawn((weighed,), plans[place])
-        heavy[place] = weighed
+        side = 0 if weighed in plans[0] else 1
+        check_drawn((weighed,), plans[side])
+        weighed_by_side[side] = weighed
     return LinkedRequest(
-        parent=_side(parent, first, pair.parent_unit.bounded(1), named[0], heavy[0]),
-        child=_side(child, second, pair.child_unit, named[1], heavy[1]),
-        link=Link(pair.parent_unit.column, pair.child_unit.column, number, seen),
+        parent=_side(
+            parent, first, pair.parent_unit.bounded(1), sets_by_side[0], weighed_by_side[0]
+        ),
+        child=_side(child, second, pair.child_unit, sets_by_side[1], weighed_by_side[1]),
+        link=Link(pair.parent_unit.column, pair.child_unit.column, number, new_names),
         price=price,
         method=method,
         rows=rows,
@@ -261,15 +268,16 @@ def _plan(
     asked: tuple[Sequence[str], Sequence[str]],
     more: Sequence[Column],
 ) -> Encoding:
-    """What becomes of a table's columns, beside those that only its model has.
+    """The encoding of a table's columns and of `more` columns that only its model has.
 
-    Of what is asked for quantiles are of any of them, days of the week of the table's own.
+    `asked` are columns to bin by quantiles, which may be among `more`, and columns of weekdays,
+    which are the table's own.
     """
-    names = [one.name for one in schema.columns]
-    kept = names if columns is None else {unit.column, *columns}
-    left_out = tuple(name for name in names if name not in kept)
-    here = {*names, *(one.name for one in more)}
-    cut = tuple(name for name in asked[0] if name in here)
+    names = [column.name for column in schema.columns]
+    included = names if columns is None else {unit.column, *columns}
+    left_out = tuple(name for name in names if name not in included)
+    all_names = {*names, *(column.name for column in more)}
+    cut = tuple(name for name in asked[0] if name in all_names)
     week = tuple(name for name in asked[1] if name in names)
     joined = replace(schema, columns=(*schema.columns, *more))
     return Encoding(joined, left_out, by_quantiles=cut, weekdays=week)
@@ -278,8 +286,8 @@ def _plan(
 def _side(
     schema: Schema, encoding: Encoding, unit: Entity, sets: ColumnSets, target: str | None
 ) -> LinkedSide:
-    names = [one.name for one in schema.columns]
-    own = tuple(one.name for one in encoding.output_columns if one.name in names)
+    names = [column.name for column in schema.columns]
+    own = tuple(column.name for column in encoding.output_columns if column.name in names)
     return LinkedSide(
         dataset=schema.table, encoding=encoding, unit=unit, own=own, sets=sets, target=target
     )
@@ -288,45 +296,46 @@ def _side(
 def _parted(
     target: str | None, sets: ColumnSets, parent: list[str], child: list[str]
 ) -> tuple[ColumnSets, ColumnSets]:
-    """The sets of columns of the parent's model, and those of the child's: what is in both, there.
+    """Divide the sets of columns between the models; a set in both goes to the parent's.
 
     A target is measured with each other column of its model.
     """
     names = parent if target in parent else child
     if target is not None:
         sets = (*targeted(names, target), *sets)
-    first = tuple(one for one in sets if set(one) <= set(parent))
-    second = tuple(one for one in sets if one not in first)
-    for one in second:
-        check_drawn(one, child)
+    first = tuple(columns for columns in sets if set(columns) <= set(parent))
+    second = tuple(columns for columns in sets if columns not in first)
+    for columns in second:
+        check_drawn(columns, child)
     return first, second
 
 
-_TOLD = 8
-"""So many sets of columns that were measured together are told."""
+_MOST_SHOWN = 8
+"""Sets of columns, measured together, that the summary in words lists."""
 
 
 def check_beside(
-    found: OutputFiles, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
+    files: OutputFiles, beside: Sequence[Path | None], *, overwrite: bool, kept: Sequence[Path]
 ) -> None:
-    """Refuse a page or a model where it cannot be written, or where something else of it goes."""
-    taken = set(map(os.path.realpath, [found.path, *found.written]))
-    for one in beside:
-        if one is None:
+    """Refuse a page or a model that cannot be written, or has the path of another part."""
+    # Real paths, because two names may lead to one file.
+    taken = set(map(os.path.realpath, [files.path, *files.written]))
+    for path in beside:
+        if path is None:
             continue
-        check_target(one, overwrite=overwrite, kept=(*kept, *vault_files_around(one)))
-        if os.path.realpath(one) in taken:
+        check_target(path, overwrite=overwrite, kept=(*kept, *vault_files_around(path)))
+        if os.path.realpath(path) in taken:
             raise OutputError(
                 "outputs_same",
-                f"Cannot write '{one}': another part of the release goes there. Choose another "
+                f"Cannot write '{path}': another part of the release goes there. Choose another "
                 "name.",
             )
-        taken.add(os.path.realpath(one))
+        taken.add(os.path.realpath(path))
 
 
 @dataclass(frozen=True, repr=False)
 class Synthesized(Answer):
-    """Synthetic rows that were paid for, and the model and noisy tables that they came from."""
+    """Synthetic rows that were paid for, with the model and the noisy tables behind them."""
 
     model: SynthesisModel = field(kw_only=True)
     method: str = field(kw_only=True)
@@ -342,43 +351,46 @@ class Synthesized(Answer):
 
     @property
     def in_short(self) -> Sequence[str]:
-        """How many rows there are, and what was measured together."""
-        told = []
+        """The number of rows, and the columns that were measured together."""
+        sentences = []
         for name, (model, _) in self.drawn_from.items():
             table = self.tables[name]
-            rows, columns = count(table.num_rows, "row"), count(table.num_columns, "column")
-            together = [" with ".join(one) for one in model.measured if len(one) > 1]
-            measured = "; ".join(together[:_TOLD]) or "nothing: every column is by itself"
-            more = f"; and {len(together) - _TOLD:,} more" if len(together) > _TOLD else ""
+            rows, columns_text = count(table.num_rows, "row"), count(table.num_columns, "column")
+            together = [" with ".join(columns) for columns in model.measured if len(columns) > 1]
+            measured = "; ".join(together[:_MOST_SHOWN]) or "nothing: every column is by itself"
+            rest = len(together) - _MOST_SHOWN
+            more = f"; and {rest:,} more" if rest > 0 else ""
             which = f" of {name}" if len(self.tables) > 1 else ""
-            told.append(f"Generated {rows} of {columns}{which} with method {self.method}.")
-            told.append(f"Measured together: {measured}{more}.")
-            told += lost_constraints(model.encoding)
+            sentences.append(
+                f"Generated {rows} of {columns_text}{which} with method {self.method}."
+            )
+            sentences.append(f"Measured together: {measured}{more}.")
+            sentences += lost_constraints(model.encoding)
             unknown = [name for name, values in model.encoding.discovered_values.items()
                        if not values and name in table.column_names]  # fmt: skip
             if unknown:
-                told.append(
+                sentences.append(
                     f"Of {', '.join(unknown)} no value was frequent enough to be discovered: all "
                     "are 'other'. Where everybody may know the values, declare them in the schema."
                 )
-        return told
+        return sentences
 
     def summary(self) -> dict[str, Any]:
-        """The method, how many rows of which columns, and the sets that were measured."""
+        """The method, the number of rows, the columns, and the sets that were measured."""
         return {
             "method": self.method,
             "rows": self.table.num_rows,
             "columns": self.table.column_names,
-            "measured": [list(one) for one in self.model.measured],
+            "measured": [list(columns) for columns in self.model.measured],
         }
 
     def query(self, sql: str) -> pa.Table:
-        """Answer a SELECT on the synthetic rows, free; each COUNT(*) is followed by its deviation.
+        """Answer a SELECT on the synthetic rows, free; its deviation follows each COUNT(*).
 
-        The deviation (`n_sd` behind `n`) is that of the noise and of how far rows are from the
-        noisy count, by the best measured table that has all columns of the question; NULL where no
-        table has them, or the question cuts a bin. Counts are of the drawn rows: with `rows` they
-        and their deviations are about the true share of people, times so many rows.
+        The standard deviation (`n_sd` behind `n`) adds up the noise and the distance of the rows
+        from the noisy count, by the best measured table that has all columns of the query. It is
+        NULL if no table has them, or if the query cuts a bin. Counts are of the drawn rows: with
+        `rows`, they and their deviations are the share of people times that number of rows.
         """
         return answered(arguments.text(sql, "sql"), self.table, self.model, _ask)
 
@@ -390,15 +402,15 @@ class Synthesized(Answer):
         report: str | Path | None = None,
         model: str | Path | None = None,
     ) -> list[Path]:
-        """Write the rows as any release does; the model with the noisy tables, too, if asked."""
-        place = None if model is None else arguments.path(model, "model")
-        if place is not None:
+        """Write the rows as any release; optionally also the model with the noisy tables."""
+        model_path = None if model is None else arguments.path(model, "model")
+        if model_path is not None:
             page = None if report is None else arguments.path(report, "report")
-            found = check_places(
+            files = check_places(
                 arguments.path(path, "path"), list(self.tables), overwrite=overwrite, kept=self.kept
             )
-            check_beside(found, (page, place), overwrite=overwrite, kept=self.kept)
-        beside = {} if place is None else {place: self._model_to_save.content}
+            check_beside(files, (page, model_path), overwrite=overwrite, kept=self.kept)
+        beside = {} if model_path is None else {model_path: self._model_to_save.content}
         written = self._saved(path, overwrite=overwrite, report=report, beside=beside)
         return [*written, *beside]
 
@@ -419,9 +431,10 @@ class LinkedTwins(Synthesized):
 
     @property
     def drawn_from(self) -> dict[str, tuple[SynthesisModel, pa.Table]]:
-        """The model behind each table, and its rows with all columns that the model has.
+        """The model behind each table, and its rows with all columns of the model.
 
-        These are the number of children too, and behind a child's own columns those of its parent.
+        The parent's model also has the number of children, the child's also the columns of its
+        parent.
         """
         models = (self.linked.parent, self.linked.child)
         rows = self.linked.with_model_columns(*self.tables.values())
@@ -429,40 +442,43 @@ class LinkedTwins(Synthesized):
 
     @property
     def models(self) -> dict[str, SynthesisModel]:
-        """The model behind each table; that of the parent also has the number of children."""
+        """The model behind each table; the parent's also has the number of children."""
         return dict(zip(self.tables, (self.linked.parent, self.linked.child), strict=True))
 
     def summary(self) -> dict[str, Any]:
-        """The method, how many rows of which columns, the sets measured; the same of the child."""
-        told = [
+        """The method, the rows, columns and measured sets of the parent, and those of the child."""
+        by_table = [
             {
                 "rows": table.num_rows,
                 "columns": table.column_names,
-                "measured": [list(one) for one in self.models[name].measured],
+                "measured": [list(columns) for columns in self.models[name].measured],
             }
             for name, table in self.tables.items()
         ]
-        return {"method": self.method, **told[0], "child": {"name": [*self.tables][1], **told[1]}}
+        return {
+            "method": self.method,
+            **by_table[0],
+            "child": {"name": [*self.tables][1], **by_table[1]},
+        }
 
     def query(self, sql: str) -> pa.Table:
-        """Answer a SELECT on one of the tables, free; each COUNT(*) is followed by its deviation.
+        """Answer a SELECT on one of the tables, free; its deviation follows each COUNT(*).
 
-        Deviations are those of the noise and of how far rows are from the noisy count, by the best
-        measured table that has all columns of the question; NULL where no table has them, or the
-        question cuts a bin.
+        See `Synthesized.query`.
         """
-        asked = arguments.text(sql, "sql")
-        name = table_named(asked, list(self.tables))
-        return answered(asked, self.tables[name], self.models[name], _ask)
+        text = arguments.text(sql, "sql")
+        name = table_named(text, list(self.tables))
+        return answered(text, self.tables[name], self.models[name], _ask)
 
 
 def _ask(question: exp.Select, table: pa.Table) -> pa.Table:
-    """Answer a question on a table in memory."""
+    """Answer a query on a table in memory."""
     with closing(open_source(table)) as engine:
-        asked = question.copy()
-        for one in [*asked.find_all(exp.Table)]:
-            one.replace(exp.alias_(engine.table.copy(), one.alias_or_name, table=True, quoted=True))
-        return engine.run(asked)
+        query = question.copy()
+        for table_node in [*query.find_all(exp.Table)]:
+            alias = table_node.alias_or_name
+            table_node.replace(exp.alias_(engine.table.copy(), alias, table=True, quoted=True))
+        return engine.run(query)
 
 
 _TABLE = "table"
@@ -488,29 +504,30 @@ def prepare(
     **options: object,
 ) -> SynthesisRequest | LinkedRequest | KindPlan:
     """Plan a synthesis from public facts alone; a workload may be a file."""
-    schema = facts.declared.schema  # with the unit that the vault says
+    schema = facts.declared.schema  # with the unit of the vault, which may differ from the file's
     kind = _form_named(schema, form)
     if kind != _TABLE:
         useless = {"quantiles": quantiles, "weekdays": weekdays,
                    "target": target, "workload": workload, "child": child, "key": key}  # fmt: skip
         title = f"A synthesis as {kind}"
         refuse_useless(title, useless)
-        given = {"columns": columns, "method": None if method == "auto" else method,
+        values = {"columns": columns, "method": None if method == "auto" else method,
                  "rows": rows, "nodes": nodes, "people": people, **options}  # fmt: skip
         request = form_request(facts, offer, FORMS[kind].form, title)
-        asked = {name: value for name, value in given.items() if value is not None}
-        made = FORMS[kind].make(request, asked, title)
-        return KindPlan(kind, request, made, "synthesize")
+        form_options = {name: value for name, value in values.items() if value is not None}
+        plan = FORMS[kind].make(request, form_options, title)
+        return KindPlan(kind, request, plan, "synthesize")
     refuse_useless("A synthesis of a table", {"nodes": nodes, "people": people, **options})
     if rows is not None:
         arguments.whole(rows, "rows")
     cut = tuple(dict.fromkeys(several(quantiles, "quantiles"))) if quantiles else ()
     week = tuple(dict.fromkeys(several(weekdays, "weekdays"))) if weekdays else ()
-    wanted = arguments.maybe_text(target, "target")
-    weighed = wanted if method in WEIGHING else None
-    measured = wanted if weighed is None else None
+    goal = arguments.maybe_text(target, "target")
+    # Some methods weigh pairs with the target more; for others the pairs are what is measured.
+    weighed = goal if method in WEIGHING else None
+    measured = goal if weighed is None else None
     if child is not None or key is not None:
-        named = read_sets(workload)
+        sets = read_sets(workload)
         return linked_request(
             linked_pair(facts, child, key),
             facts.price(offer),
@@ -518,27 +535,28 @@ def prepare(
             columns=None if columns is None else column_names(columns, schema),
             quantiles=cut,
             weekdays=week,
-            method=_method(method, named if measured is None else ((measured,), *named)),
+            method=_method(method, sets if measured is None else ((measured,), *sets)),
             target=measured,
             weighed=weighed,
-            sets=named,
+            sets=sets,
         )
-    return _of_table(facts, facts.price(offer), columns, (cut, week), (wanted, weighed),
+    return _of_table(facts, facts.price(offer), columns, (cut, week), (goal, weighed),
                      method=method, rows=rows, workload=workload)  # fmt: skip
 
 
-def _form_named(schema: Schema, wanted: str | None) -> str:
-    """The form of the made-up data: the one asked for, or else the form of the schema."""
-    if wanted is None:
+def _form_named(schema: Schema, requested: str | None) -> str:
+    """The form to generate: the one that is named, or else the form of the schema."""
+    if requested is None:
         form = "" if schema.form is None else schema.form.name
         return next((name for name, kind in FORMS.items() if kind.form == form), _TABLE)
-    if wanted not in (_TABLE, *FORMS):
+    if requested not in (_TABLE, *FORMS):
         raise ParameterError(
             "choice_unknown",
-            f"Nothing can be made up as {quoted(wanted)}; {suggestion(wanted, [_TABLE, *FORMS])}",
+            f"Nothing can be made up as {quoted(requested)}; "
+            f"{suggestion(requested, [_TABLE, *FORMS])}",
             parameter="form",
         )
-    return wanted
+    return requested
 
 
 def _of_table(
@@ -552,18 +570,18 @@ def _of_table(
     rows: int | None,
     workload: Sequence[Sequence[str]] | str | Path | None,
 ) -> SynthesisRequest:
-    """The request of one table: columns by quantiles and weekdays, a target and a weighed one."""
-    schema, (cut, week), (wanted, weighed) = facts.declared.schema, binned, targets
-    measured = wanted if weighed is None else None
-    kept = [schema.column(one).name for one in column_names(columns, schema)]
-    left_out = tuple(one.name for one in schema.columns if one.name not in kept)
+    """The request of one table. `binned` are columns by quantiles and by weekdays."""
+    schema, (cut, week), (goal, weighed) = facts.declared.schema, binned, targets
+    measured = goal if weighed is None else None
+    included = [schema.column(name).name for name in column_names(columns, schema)]
+    left_out = tuple(column.name for column in schema.columns if column.name not in included)
     encoding = Encoding(schema, left_out, by_quantiles=cut, weekdays=week)
     names = encoding.names
-    check_drawn(() if wanted is None else (wanted,), names)
+    check_drawn(() if goal is None else (goal,), names)
     by_target = () if measured is None else targeted(names, measured)
     sets = (*by_target, *read_sets(workload))
-    for one in sets:
-        check_drawn(one, names)
+    for column_set in sets:
+        check_drawn(column_set, names)
     return SynthesisRequest(
         dataset=schema.table,
         encoding=encoding,
@@ -583,12 +601,12 @@ def without_files(
     workload: Sequence[Sequence[str]] | str | Path | None = None,
     **asked: object,
 ) -> dict[str, Any]:
-    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    """The arguments without files of this machine, as a client sends them."""
     return {"workload": read_sets(workload) or None, **asked}
 
 
 def _method(method: str, sets: ColumnSets) -> str:
-    """The method by name; where sets are named and no method is, they are what is measured."""
+    """The method to use: `auto` with sets of columns measures these."""
     if sets and method == "auto":
         return "workload"
     if sets and method not in NAMING:
@@ -618,48 +636,48 @@ def check_targets(
     kept: Sequence[Path] = (),
     model: Path | None = None,
 ) -> list[Path]:
-    """Refuse what could not be written of a synthesis, before anything is spent on it.
+    """Refuse a synthesis that could not be written, before anything is charged for it.
 
-    Given are the places that it takes, first that of the release.
+    Returns the paths that it takes, first that of the release.
     """
     if isinstance(request, KindPlan):
         refuse_useless(f"A synthesis as {request.kind}", {"model": model})
         return check_published(request, out, report, overwrite=overwrite, kept=kept)
     in_use = (*kept, *vault_files_around(out))
-    found = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
-    for name, file in found.files.items():
+    outputs = check_places(out, request.datasets, overwrite=overwrite, kept=in_use)
+    for name, file in outputs.files.items():
         for column in request.columns[name]:
             check_letters(file, column.name, _declared_texts(column), request.layouts[name])
-    beside = [one for one in (report, model) if one is not None]
-    check_beside(found, beside, overwrite=overwrite, kept=kept)
-    return [found.path, *found.written, *beside]
+    beside = [path for path in (report, model) if path is not None]
+    check_beside(outputs, beside, overwrite=overwrite, kept=kept)
+    return [outputs.path, *outputs.written, *beside]
 
 
 def _declared_texts(column: Column) -> list[str]:
-    """What is declared that cells of a column may hold."""
+    """The declared values of a column, as texts."""
     domain = column.public_domain
-    return [str(one) for one in domain.values] if isinstance(domain, Values) else []
+    return [str(value) for value in domain.values] if isinstance(domain, Values) else []
 
 
 def result(
     answer: Answer, request: SynthesisRequest | LinkedRequest | KindPlan
 ) -> Synthesized | FormPublished:
-    """The answer of the gatekeeper to a synthesis, with the means to draw more."""
+    """The answer of the gatekeeper to a synthesis, with its model."""
     if isinstance(request, KindPlan):
-        made = published(answer, request)
-        assert isinstance(made, FormPublished)
-        return made
-    paid = {one.name: getattr(answer, one.name) for one in fields(answer)}
+        release = published(answer, request)
+        assert isinstance(release, FormPublished)
+        return release
+    paid = {part.name: getattr(answer, part.name) for part in fields(answer)}
     both = isinstance(request, LinkedRequest)
     try:
-        rows = [answer.tables[one] for one in (ROWS, CHILD_ROWS)[: 1 + both]]
-        models = [SynthesisModel.unpacked(answer.tables[one])
-                  for one in (MODEL, CHILD_MODEL)[: 1 + both]]  # fmt: skip
+        rows = [answer.tables[name] for name in (ROWS, CHILD_ROWS)[: 1 + both]]
+        models = [SynthesisModel.unpacked(answer.tables[name])
+                  for name in (MODEL, CHILD_MODEL)[: 1 + both]]  # fmt: skip
     except (KeyError, ValueError) as error:
         raise unreadable_answer(error) from None
     paid["tables"] = dict(zip(request.datasets, rows, strict=True))
-    # A command refuses beforehand what its file cannot hold of what is declared. In Python nobody
-    # has named a file yet, and what is discovered nobody knows: it is written all the same.
+    # The command has checked that its file can hold all declared values. In Python no file is
+    # named yet, and discovered values are not known before: these are written in any case.
     paid["layouts"] = {
         name: layout_for(table, request.layouts[name]) for name, table in paid["tables"].items()
     }

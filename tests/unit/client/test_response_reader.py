@@ -97,7 +97,7 @@ def test_what_trickles_in_is_given_up_in_time(endless: str) -> None:
 )
 def test_more_than_any_answer_is_not_taken(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_reader, "LARGEST_ANSWER", 4096)
-    monkeypatch.setattr(response_reader, "_PIECE", 1000)
+    monkeypatch.setattr(response_reader, "_CHUNK_BYTES", 1000)
     with sending(HEAD, sent) as connection:
         with pytest.raises(InternalError) as refused:
             connection.get("a")
