@@ -91,7 +91,7 @@ def synthesize_candidates(
         for name, prepared in candidates.items():
             family.home().check_targets(prepared, paths[name], None, overwrite=overwrite, kept=kept)
         check_target(out / PAGE, overwrite=overwrite, kept=kept)
-        _confirm(summary, yes=yes)
+        _confirm(summary, yes=yes)  # after every check: nothing is charged that cannot be written
     for number, (name, prepared) in enumerate(candidates.items(), start=1):
         with progress(f"Candidate {number} of {len(candidates)}"):
             answer = private.answer(family, prepared)

@@ -34,11 +34,15 @@ Details = Annotated[bool, option(None, "Show all columns.", "--details")]
 Quiet = Annotated[bool, option(None, "Ask nothing, also on a terminal.", "--yes")]
 _EXAMPLE_VAULT = ("--vault", "clinic")
 _DIALOGUES = {"dataset add": "sfumato.cli.walkthrough"}
-"""By operation the module whose `complete` asks on a terminal for what was not typed."""
+"""By operation, the module whose `complete` asks on a terminal for missing fields."""
 
 
 def group_of(noun: str, *, whole: bool) -> typer.Typer:
-    """Make the command of a noun; only the `whole` one has its sub-commands."""
+    """Make the command of a noun.
+
+    In the list of all commands it is not `whole`: it has no sub-commands, because loading every
+    operation would make `sfumato --help` slow.
+    """
     group = typer.Typer(
         cls=HelpfulGroup,
         help=NOUNS[noun].help,
@@ -99,7 +103,7 @@ def command_of(operation: Operation) -> Any:
                 request = next_request
                 result = operation.run(context, request)
             if out is not None:
-                # A file of a result that only owners may see is readable by its owner only.
+                # What only owners may see, other users of this machine must not read.
                 private = operation.allowed.owner
                 report = result.save(out, overwrite=overwrite, private=private)
                 files = ", ".join(report["written"])
@@ -124,10 +128,10 @@ def _parameters(operation: Operation) -> list[Parameter]:
     if operation.name in _DIALOGUES:
         parameters.append(declared("yes", Quiet, False))
     if operation.formats:
-        *others, last = (f".{ending}" for ending in operation.formats)
-        ending = f"{', '.join(others)} or {last}" if others else last
-        endings = f"Write a file, {ending}, instead of printing."
-        file = option("OUT", endings, "--out", "-o", rich_help_panel=OUTPUT)
+        *first, last = (f".{ending}" for ending in operation.formats)
+        endings = f"{', '.join(first)} or {last}" if first else last
+        description = f"Write a file, {endings}, instead of printing."
+        file = option("OUT", description, "--out", "-o", rich_help_panel=OUTPUT)
         parameters.append(declared("out", Annotated[Path | None, file], None))
         parameters.append(declared("overwrite", Overwrite, False))
     if not operation.local:
@@ -143,7 +147,7 @@ def help_text(operation: Operation) -> str:
     for field in operation.fields:
         if any(field.choices.values()):
             width = max(map(len, field.choices))
-            lines = [f"    {choice:{width}}  {words}" for choice, words in field.choices.items()]
+            lines = [f"    {choice:{width}}  {text}" for choice, text in field.choices.items()]
             title = field.name.replace("_", " ").capitalize().removesuffix("s")
             paragraphs.append("\n".join([f"{title}s:", *lines]))
     lines = [f"    {line}" for line in example_lines(operation)]
@@ -158,7 +162,7 @@ def example_lines(operation: Operation) -> list[str]:
 
 
 def _example_line(operation: Operation, values: Any) -> str:
-    words = ["sfumato", *words_of(operation)]
+    line = ["sfumato", *words_of(operation)]
     for field in sorted(operation.fields, key=lambda field: not field.positional):
         if field.name not in values:
             continue
@@ -169,7 +173,7 @@ def _example_line(operation: Operation, values: Any) -> str:
             value = ",".join(value)
         flag = field.flag or f"--{field.name.replace('_', '-')}"
         if field.positional:
-            words += value if isinstance(value, list) else [str(value)]
+            line += value if isinstance(value, list) else [str(value)]
         else:
-            words += [flag] if field.type is bool else [flag, str(value)]
-    return shlex.join([*words, *([] if operation.local else _EXAMPLE_VAULT)])
+            line += [flag] if field.type is bool else [flag, str(value)]
+    return shlex.join([*line, *([] if operation.local else _EXAMPLE_VAULT)])

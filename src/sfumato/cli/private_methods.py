@@ -79,31 +79,38 @@ ModelFile = Annotated[
 _EXPLAINED = "Show the cost and the expected error without spending anything."
 
 
-def command_of(word: str, *, whole: bool) -> Callable[..., None]:
-    """Make the command of a private method; only the `whole` one has its parameters."""
+def command_of(name: str, *, whole: bool) -> Callable[..., None]:
+    """Make the command of a private method.
+
+    In the list of all commands it is not `whole`: it has its help line and no parameters, because
+    loading the methods would make `sfumato --help` slow.
+    """
     if not whole:
 
         def command(**_: Any) -> None:
             """Stand in the list of all commands."""
 
-        command.__doc__ = METHOD_COMMANDS[word].help
+        command.__doc__ = METHOD_COMMANDS[name].help
         command.__signature__ = Signature()  # type: ignore[attr-defined]
         return command
     from sfumato.operations.private_methods import METHODS
 
-    method = METHODS[word]
+    method = METHODS[name]
 
     def answering(**values: Any) -> None:
         _answer(method, values)
 
-    answering.__name__, answering.__doc__ = word, _help(method)
+    answering.__name__, answering.__doc__ = name, _help(method)
     answering.__signature__ = Signature(list(_parameters(method)))  # type: ignore[attr-defined]
     return answering
 
 
 def _kinds_typed(method: Method) -> list[str]:
-    """The kinds that the command line names, whose options become flags."""
-    return [word for word in command_line[1:] if word in method.kinds]
+    """The kinds that the command line names; their options become flags.
+
+    Typer needs the parameters of a command before it parses the line.
+    """
+    return [typed for typed in command_line[1:] if typed in method.kinds]
 
 
 def _help(method: Method) -> str:
@@ -115,7 +122,7 @@ def _help(method: Method) -> str:
     blocks = [METHOD_COMMANDS[method.command].help]
     for field in _fields(method):
         if any(field.choices.values()) and not (kinds and field.name == "kind"):
-            lines = (f"    {word}  {meaning}" for word, meaning in field.choices.items())
+            lines = (f"    {choice}  {meaning}" for choice, meaning in field.choices.items())
             blocks.append("\n".join([f"{field.metavar}s:".capitalize(), *lines]))
     lines = (f"    {line}" for line in method.command_examples)
     blocks.append("\n".join(["Examples:", *lines]))
@@ -123,7 +130,7 @@ def _help(method: Method) -> str:
 
 
 def _fields(method: Method) -> list[Field]:
-    """The fields that every request of a method has, except those that the command adds itself."""
+    """The fields of every request of a method, except those for which the command has its own."""
     from sfumato.operations.fields import fields
     from sfumato.operations.private_methods import OPTIONS
 
@@ -135,7 +142,7 @@ def _fields(method: Method) -> list[Field]:
 
 
 def _parameters(method: Method) -> Iterator[Parameter]:
-    """The parameters: the request first, then the output, the cost, and the rest."""
+    """The parameters of the command: arguments, required options, output, cost, and the rest."""
     fields = _fields(method)
     amounts = [field for field in fields if field.name in method.family.cost]
     positional = [field for field in fields if field.positional]
@@ -206,8 +213,8 @@ def _answer(method: Method, values: dict[str, Any]) -> None:
         context = Context(opened, principal=principal)
         asked = values_of(request)
         if explore or yes:
-            others = {"request": request_id, "report": report, "require": gate, **model}
-            refuse_other_options(others, explores=explore)
+            other_options = {"request": request_id, "report": report, "require": gate, **model}
+            refuse_other_options(other_options, explores=explore)
             private = opened.private(
                 request.dataset,  # type: ignore[attr-defined]
                 principal=principal,
@@ -224,17 +231,18 @@ def _answer(method: Method, values: dict[str, Any]) -> None:
             return
         if out is not None:
             inputs = [value for value in asked.values() if isinstance(value, Path)]
-            kept = (*opened.kept, *inputs)
-            places = family.home().check_targets(
-                prepared, out, report, overwrite=overwrite, kept=kept, **model
+            in_use = (*opened.kept, *inputs)
+            # Before the charge: an answer that cannot be written would be paid for in vain.
+            paths = family.home().check_targets(
+                prepared, out, report, overwrite=overwrite, kept=in_use, **model
             )
             if gate is not None:
-                check_kept(places, owner_report, overwrite=overwrite, kept=kept)
+                check_kept(paths, owner_report, overwrite=overwrite, kept=in_use)
         resume_garbage_collection()
         with progress("Answering" if out is None else "Publishing"):
             answer: Answer = questions.answer(family, prepared, request_id=request_id, gate=gate)
     written: list[Path] = []
-    with paid():
+    with paid():  # from here on an error says that the answer was charged
         if out is not None:
             written = answer.save(out, overwrite=overwrite, report=report, **model)
             written += [] if report is None else [report]
@@ -249,20 +257,20 @@ def _answer(method: Method, values: dict[str, Any]) -> None:
 
 
 def _read_request(method: Method, values: dict[str, Any], options: dict[str, str]) -> MethodRequest:
-    """The request that was typed; a program is read from its file."""
+    """Make the request from what was typed; a program is read from its file."""
     typed = {
         "dataset" if name == "name" else name: value
         for name, value in values.items()
         if value is not None
     }
     if "program" in typed:
-        # A typed language goes before that of the file's ending.
+        # A typed language wins over that of the file extension.
         typed = {**method.family.home().read_file(Path(typed.pop("program"))), **typed}
     return method.read({**typed, **options}, text=True)
 
 
 def _explain(questions: Any, prepared: Any, *, as_json: bool) -> None:
-    """Print what it would cost, how far off it would be, and what would be left."""
+    """Print the cost, the expected error, and the budget that would be left."""
     forecast, (remaining, balance) = prepared.explain(), questions.left_after(prepared)
     if as_json:
         data = {**forecast.to_json(), "remaining_after": remaining}
@@ -272,7 +280,7 @@ def _explain(questions: Any, prepared: Any, *, as_json: bool) -> None:
 
 
 def _options(method: Method, values: dict[str, Any]) -> dict[str, str]:
-    """Options written as NAME=VALUE, with dashes or underscores; `option` leaves the values."""
+    """Take `--option NAME=VALUE` out of the values; names may have dashes or underscores."""
     written = values.pop("option", None) or []
     flags = {name for kind in _kinds_typed(method) for name in method.options_of(kind)}
     options: dict[str, str] = {}
@@ -283,7 +291,8 @@ def _options(method: Method, values: dict[str, Any]) -> dict[str, str]:
                 "parameter_type_wrong", f"An option must be written NAME=VALUE, not {text!r}."
             )
         key = name.strip().replace("-", "_")
-        # A flag of the kind that was not typed is the same option in another spelling.
+        # NAME=VALUE and the flag --NAME are the same option, so only one may be given. The rest are
+        # parameters of the command, which would be set twice.
         is_typed = key in values and (key not in flags or values[key] is not None)
         if key in options or is_typed or key in ("dataset", "plan"):
             raise ParameterError(

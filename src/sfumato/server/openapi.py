@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from sfumato.operations.fields import Request
     from sfumato.server.routing import Route
 
-_PART = re.compile(r"\{(\w+)(?::\w+)?\}")
+_PATH_FIELD = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ALWAYS = (400, 403, 421, 429, 431, 503)
 """The statuses of refusals that every route may send, by the server itself and by its limits."""
 _OF_TOKENS = (401,)
+"""Besides these: refusals of routes with a token, with a body, and with a query string."""
 _OF_BODIES = (408, 411, 413, 415, 422)
 _OF_QUERIES = (422,)
 _KEY = {
@@ -43,7 +44,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     bodies: dict[str, Any] = {}
     for route in routes:
-        path = "/v1" + _PART.sub(r"{\1}", route.path)
+        path = "/v1" + _PATH_FIELD.sub(r"{\1}", route.path)
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, bodies)
     return {
         "openapi": "3.1.0",

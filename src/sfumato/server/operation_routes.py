@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WITHOUT_BODY = {"GET", "DELETE"}
 _ENDING = "ending"
-"""The part of a path that asks for a file."""
+"""The part of a path that names the extension of a file."""
 
 
 def routes_of(operation: Operation) -> tuple[Route, ...]:
@@ -35,7 +35,7 @@ def routes_of(operation: Operation) -> tuple[Route, ...]:
         summary=f"The same as a file: {', '.join(f'.{ending}' for ending in operation.formats)}.",
         media=tuple(operation.formats.values()),
     )
-    return file, route  # the more special path first
+    return file, route  # the more specific path first, or the other would match it too
 
 
 def route_of(operation: Operation) -> Route:
@@ -67,11 +67,16 @@ def route_of(operation: Operation) -> Route:
 
 
 def answer(operation: Operation, call: Call) -> Reply:
-    """Read the request, do the operation and send its record."""
+    """Read the request, run the operation and send its record.
+
+    The caller was authorized before. Principal and operator come from the token alone, never from
+    the request.
+    """
     path = dict(call.path)
     ending = path.pop(_ENDING, None)
     if ending is not None and ending not in operation.formats:
         raise not_found()
+    # One value for each field: a log shows the path, so the body must not override it.
     for name in path:
         if name in call.values:
             raise ParameterError(

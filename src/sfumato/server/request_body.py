@@ -1,7 +1,7 @@
 """The body of a request: one unambiguous JSON object, read within limits.
 
-It must come with its length and uncompressed: the size of a chunked or compressed body is known
-only when it is too late.
+It must come uncompressed and with its length: the size of a chunked or compressed body is known
+only after it was read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 LARGEST = 1024 * 1024
+"""The largest body in bytes; it is held in memory."""
 DEEPEST = 32
+"""The deepest nesting of a body."""
 _JSON = "application/json"
 _READ = "sfumato.body_read"
 
@@ -53,6 +55,7 @@ def note_read(request: Request) -> None:
 
 def parsed(raw: bytes) -> dict[str, Any]:
     """Parse one JSON object, in which every name is unique and every text is valid Unicode."""
+    # Decimal, not float: a cost such as 0.1 must stay exact.
     try:
         data = json.loads(
             raw.decode("utf-8"),
@@ -81,7 +84,7 @@ def parsed(raw: bytes) -> dict[str, Any]:
 
 
 def is_unread(request: Request) -> bool:
-    """Whether a body was sent that nobody has read."""
+    """Whether a body was sent and not read. It would be taken for the next request."""
     if _is_chunked(request):
         return True
     return request.headers.get("content-length", "0") != "0" and _READ not in request.scope
@@ -102,8 +105,8 @@ def _check_head(request: Request, media: str) -> None:
         )
     if int(request.headers["content-length"]) > LARGEST:
         raise _too_large()
-    packing = request.headers.get("content-encoding", "identity").strip().lower()
-    if packing != "identity":
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
         raise RequestError(
             415, "request_malformed", "Send the body as it is, without Content-Encoding."
         )
@@ -118,16 +121,17 @@ def _is_chunked(request: Request) -> bool:
 
 
 async def _read(request: Request) -> bytes:
-    parts, length = [], 0
-    async for part in request.stream():
-        length += len(part)
-        if length > LARGEST:
+    chunks, length = [], 0
+    async for chunk in request.stream():
+        length += len(chunk)
+        if length > LARGEST:  # the stated length may be wrong
             raise _too_large()
-        parts.append(part)
-    return b"".join(parts)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; refused if a name occurs twice, because parsers differ in which value counts."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise RequestError(400, "request_malformed", "An object in the body has one name twice.")
@@ -161,6 +165,7 @@ def _values_inside(value: object) -> Iterator[object]:
 
 
 def _is_text(value: str) -> bool:
+    """Whether a text is valid Unicode without NUL, which databases and C libraries misread."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""A route: who may take it, what it takes, what it returns. Permission and OpenAPI follow from it.
+"""A route: its permission, its request and its response. Access checks and OpenAPI follow from it.
 
 Most routes are made from operations; a module of `server.routes` has a tuple `ROUTES` of others.
 The handler of a route is a plain function that may block: it runs in a thread, after the caller
@@ -38,11 +38,11 @@ class Call:
     data: Path | None = None
     """The folder of the server from which an owner may add data sets, if any."""
     count_reports: Callable[[str, str, int], None] = lambda _peer, _round, _count: None
-    """Refuses survey reports of a peer for a round where that peer has sent too many."""
+    """Refuses survey reports of a peer that has sent too many for a round."""
 
     @property
     def operator(self) -> str:
-        """In whose name a change is made: the token says it, not the request."""
+        """The name that the ledger records with a change; from the token, not the request."""
         return f"{self.caller.principal} by token {self.caller.token}"
 
     def wants(self, media: str) -> bool:
@@ -53,7 +53,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is sent back: JSON-able data, or bytes or a `Path` to a file of another media type."""
+    """A response: JSON-able data, or bytes or the `Path` of a file of another media type."""
 
     body: object
     media: str = JSON
@@ -75,21 +75,21 @@ class Route:
     """One line for people."""
     handler: Callable[[Call], Reply]
     scope: str | None
-    """What a token must be good for; None where no token is required."""
+    """The scope that a token must have; None if no token is required."""
     open: bool = False
     """Whether a caller without a token may take it in the name of the public principal."""
     shape: str | None = None
-    """What a principal must be permitted to do, one of the shapes of `vault.principals`."""
+    """The shape of answers that a principal must be permitted, one of `vault.principals.SHAPES`."""
     owner: bool = False
     """Whether only the vault's owner may."""
     request: type[Request] | None = None
-    """What a body holds, or, of a GET or DELETE, a query string; the handler reads it."""
+    """The fields of the body or, for GET and DELETE, of the query string; the handler reads it."""
     kind_requests: Callable[[], Mapping[str, type[Request]]] | None = None
-    """Makes the requests by kind, where the body is that of the kind that it names."""
+    """Returns the request type of each kind, if the `kind` in the body decides its fields."""
     never_waits: bool = False
     """Whether it is answered at once, whatever else is running; its handler must not block."""
     keyed: bool = False
-    """Whether an Idempotency-Key makes it safe to repeat."""
+    """Whether an Idempotency-Key makes a retry safe, because it is charged once."""
     status: int = 200
     answer_schema: Mapping[str, Any] = field(default_factory=dict)
     """The JSON schema of the answer; of other media types OpenAPI has only the name."""
@@ -111,6 +111,6 @@ class Route:
 
     @property
     def name(self) -> str:
-        """What programs call it: its method and its path in one word."""
-        parts = [re.sub(r"[{}]|:\w+", "", part) for part in self.path.split("/")]
-        return "-".join([self.method.lower(), *filter(None, parts)])
+        """The name in OpenAPI: its method and its path in one word."""
+        segments = [re.sub(r"[{}]|:\w+", "", segment) for segment in self.path.split("/")]
+        return "-".join([self.method.lower(), *filter(None, segments)])

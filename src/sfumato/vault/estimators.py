@@ -6,8 +6,8 @@
 Bounds and classes are declared: they are public, and are never taken from the rows. Each `fit` of
 rows in memory puts them under a budget of its own, which it spends; nothing adds up what several
 fits of the same rows cost together. So each fold of `cross_val_score` pays `epsilon` for its rows,
-and a row that is in four of five folds has paid four times. Whoever wants one budget for all that
-is learnt has a vault, and gives `fit` what `vault.private(...)` or `sf.protect(...)` gave:
+and a row that is in four of five folds has paid four times. For one budget over all fits, give
+`fit` a private table, from `vault.private(...)` or `sf.protect(...)`:
 
     LogisticRegression(epsilon=1).fit(private, "smoker", features=["age", "height"])
 
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 
 
 class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
-    """What all estimators have in common: rows are declared, paid for, learnt from and let go."""
+    """The base of all estimators. It keeps no rows: only the private model and declarations."""
 
     kind: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()
-    """Its parameters that are options of the kind."""
+    """The parameters that are options of the kind."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         declared = DeclaredTable.of(X, self.bounds)
         table, target = declared.read(X), self._target(declared.target, y)
         if target is not None:
-            table = table.append_column(target[0].name, _as_many(target[1], table.num_rows))
+            table = table.append_column(target[0].name, _checked_length(target[1], table.num_rows))
         column = None if target is None else target[0]
         private = protect(table, declared.schema(column, self.rows), **self._cost())
         self._learn(private, declared.names, None if column is None else column.name)
@@ -114,31 +114,31 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is
         return self
 
     def _learn(self, private: Any, features: Sequence[str], target: str | None) -> None:
-        options = {one: getattr(self, one) for one in self.names}
-        given = {name: value for name, value in options.items() if value is not None}
-        asked = {**self._cost(), **given}
-        learned: Any = private.learn(self.kind, features=list(features), target=target, **asked)
+        options = {name: getattr(self, name) for name in self.names}
+        arguments = {name: value for name, value in options.items() if value is not None}
+        arguments |= self._cost()
+        learned: Any = private.learn(self.kind, features=list(features), target=target, **arguments)
         self.model_: Model = learned.model
         self.n_features_in_ = len(features)
 
     def _cost(self) -> dict[str, Any]:
-        """The price of one fit; a delta is said only where there is one."""
+        """The cost of one fit; a delta only if there is one."""
         return {"epsilon": self.epsilon, **({"delta": self.delta} if self.delta else {})}
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array] | None:  # noqa: ARG002
-        """The column that is to be told, as it is declared, and what each row says there."""
+        """The declared target column and its value in each row; None without a target."""
         return None
 
     def _read_schema(self, private: Any, target: str | None) -> None:
-        """Take what a private table declares of its target."""
+        """Read the declarations of the target from a private table."""
 
     def _rows(self, X: Any) -> Any:  # noqa: N803
-        """Rows as the model reads them."""
+        """Rows in the form that the model reads."""
         check_is_fitted(self)
         return X if self.declared_ is None else self.declared_.read(X)
 
     def _read(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """What the model says of each row."""
+        """The prediction of the model for each row."""
         rows = self._rows(X)
         return self.model_.predict(rows)
 
@@ -169,13 +169,14 @@ class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """The class of each row, one of the declared ones."""
-        told = self._read(X)
-        return told if self.declared_ is None else self.classes_[told.astype(np.intp)]
+        predicted = self._read(X)
+        # From rows in memory the model learns positions in `classes_`.
+        return predicted if self.declared_ is None else self.classes_[predicted.astype(np.intp)]
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
         column, listed = class_column(name, self.classes)
         self.classes_ = np.array(listed)
-        return column, class_numbers(_given(y), listed)
+        return column, class_numbers(_required(y), listed)
 
     def _read_schema(self, private: Any, target: str | None) -> None:
         assert target is not None
@@ -184,10 +185,10 @@ class _Classifier(ClassifierMixin, _PrivateEstimator):  # type: ignore[misc]
 
 
 class _ChanceClassifier(_Classifier):
-    """An estimator that also tells how likely each class is."""
+    """An estimator that also predicts the probability of each class."""
 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
-        """The chance of each declared class, in the order of `classes_`, for each row."""
+        """The probability of each declared class, in the order of `classes_`, for each row."""
         rows, model = self._rows(X), cast("ClassModel", self.model_)
         # A model has the declared order, scikit-learn the sorted one.
         return model.predict_proba(rows)[:, np.argsort(model.classes_)]
@@ -213,7 +214,7 @@ class _Regressor(RegressorMixin, _PrivateEstimator):  # type: ignore[misc]
         return self._read(X)
 
     def _target(self, name: str, y: Any) -> tuple[Column, pa.Array]:
-        return number_column(name, self.target_bounds), numbers(_given(y))
+        return number_column(name, self.target_bounds), numbers(_required(y))
 
 
 class LinearRegression(_Regressor):
@@ -223,31 +224,31 @@ class LinearRegression(_Regressor):
 
 
 class RidgeRegression(_Regressor):
-    """The same, held near nothing by a public penalty."""
+    """Linear regression whose weights a public penalty keeps small."""
 
     kind = "ridge"
 
 
 class LogisticRegression(_ChanceClassifier):
-    """The chance of each class by a weighted sum of features."""
+    """The probability of each class from a weighted sum of features."""
 
     kind = "logistic"
 
 
 class NaiveBayesClassifier(_ChanceClassifier):
-    """Classes by what each feature says on its own."""
+    """Classes from the distribution of each feature alone (naive Bayes)."""
 
     kind = "naive-bayes"
 
 
 class DecisionTree(_ChanceClassifier):
-    """Classes by questions, one after another, at cuts that are declared."""
+    """Classes by a tree of comparisons at declared cuts."""
 
     kind = "tree"
 
 
 class RandomForest(_ChanceClassifier):
-    """Classes by many trees of random questions, whose leaves are counted with noise."""
+    """Classes by many trees with random comparisons, whose leaves are counted with noise."""
 
     kind = "forest"
 
@@ -259,9 +260,9 @@ class LinearPerceptron(_Classifier):
 
 
 class KMeans(ClusterMixin, _PrivateEstimator):  # type: ignore[misc]
-    """Groups of rows that are alike, by their noisy centres.
+    """Groups of similar rows, by their noisy centres.
 
-    It has no `labels_`: which group each row it learnt from is in would be kept of the rows.
+    It has no `labels_`: the group of each row that it learnt from would disclose the row.
     """
 
     kind = "kmeans"
@@ -284,7 +285,7 @@ class KMeans(ClusterMixin, _PrivateEstimator):  # type: ignore[misc]
         return self._read(X)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[Any]:  # noqa: N803
-        """Learn, then tell the nearest centre of the same rows; that is not private."""
+        """Learn, then return the nearest centre of the same rows. These labels are not private."""
         return self.fit(X, y, **fit_params).predict(X)
 
 
@@ -307,25 +308,25 @@ class PrincipalComponents(TransformerMixin, _PrivateEstimator):  # type: ignore[
         self.components = components
 
     def transform(self, X: Any) -> FloatArray:  # noqa: N803
-        """How far each row goes in each direction."""
+        """The coordinates of each row along the components."""
         rows = self._rows(X)
-        told = self.model_.read(self.model_.rows_of(rows))
-        return np.column_stack([one.to_numpy(zero_copy_only=False) for one in told.values()])
+        components = self.model_.read(self.model_.rows_of(rows)).values()
+        return np.column_stack([column.to_numpy(zero_copy_only=False) for column in components])
 
 
-def _given(y: Any) -> Any:
+def _required(y: Any) -> Any:
     if y is None:
         raise ParameterError("column_unknown", "fit requires y to be passed: what is to be told.")
     return y
 
 
-def _as_many(told: pa.Array, rows: int) -> pa.Array:
-    if len(told) != rows:
+def _checked_length(targets: pa.Array, rows: int) -> pa.Array:
+    if len(targets) != rows:
         raise ParameterError(
             "array_invalid",
-            f"There are {rows} rows and {len(told)} targets; each row has one.",
+            f"There are {rows} rows and {len(targets)} targets; each row has one.",
         )
-    return told
+    return targets
 
 
 def _is_unnamed(rows: object) -> bool:
@@ -333,8 +334,8 @@ def _is_unnamed(rows: object) -> bool:
 
 
 ESTIMATORS: dict[str, Any] = {
-    one.kind: one
-    for one in (
+    estimator.kind: estimator
+    for estimator in (
         LinearRegression,
         RidgeRegression,
         LogisticRegression,
@@ -346,11 +347,11 @@ ESTIMATORS: dict[str, Any] = {
         PrincipalComponents,
     )
 }
-"""By the kind of model that each learns; each has parameters of its own."""
+"""The estimators by the kind of their model."""
 
 
 def estimator_of(model: Model) -> _PrivateEstimator:
-    """A model that was learnt elsewhere as a fitted estimator, for a Pipeline or for scoring."""
+    """A fitted estimator from a model that was trained elsewhere, for a Pipeline or for scoring."""
     if model.kind not in ESTIMATORS:
         listed = ", ".join(ESTIMATORS)
         raise ParameterError(
@@ -358,10 +359,10 @@ def estimator_of(model: Model) -> _PrivateEstimator:
             f"A model of kind {model.kind!r} tells nothing of rows; estimators are of {listed}.",
             parameter="model",
         )
-    made: _PrivateEstimator = ESTIMATORS[model.kind]()
-    made.model_, made.declared_ = model, None
-    made.n_features_in_ = len(model.features)
+    estimator: _PrivateEstimator = ESTIMATORS[model.kind]()
+    estimator.model_, estimator.declared_ = model, None
+    estimator.n_features_in_ = len(model.features)
     classes = getattr(model, "classes_", None)
     if classes is not None:
-        made.classes_ = np.sort(np.asarray(classes))
-    return made
+        estimator.classes_ = np.sort(np.asarray(classes))
+    return estimator

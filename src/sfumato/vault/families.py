@@ -1,6 +1,6 @@
 """The families of private methods, as planning knows them.
 
-What a family is asked is declared in `operations.private_methods`. The module of a family has
+The requests are declared in `operations.private_methods`. The module of a family has
 
     prepare(facts, offer, **values) -> Plan         from public facts alone; what is charged and run
     without_files(facts, **values) -> dict          the same request without files of this machine
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Methods that are asked alike."""
+    """Methods with the same request."""
 
     name: str
     module: str
     shape: str
-    """The shape of its answers, which a principal is permitted or not."""
+    """The shape of its answers; a principal may be permitted some shapes and not others."""
     of_dataset: bool = True
-    """Whether it is asked of one data set; else the query names them."""
+    """Whether the request names one data set; otherwise the query names them."""
     cost: tuple[str, ...] = ("epsilon", "rho", "delta")
-    """The amounts that its cost may be given by."""
+    """The amounts by which its cost may be given."""
     fixed: Mapping[str, object] = field(default_factory=dict)
-    """What its module is told of every request."""
+    """Values that `prepare` of its module gets with every request."""
 
     def home(self) -> Any:
         """The module that prepares its methods."""
         return import_module(self.module)
 
     def read(self, answer: Answer, prepared: Plan) -> Answer:
-        """What the gatekeeper gave to one of its methods, with the means to read it."""
+        """The answer of the gatekeeper to a plan, as the type of the family."""
         result = getattr(self.home(), "result", None)
         return answer if result is None else cast("Answer", result(answer, prepared))
 

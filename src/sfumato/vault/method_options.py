@@ -1,4 +1,4 @@
-"""What may be said of a question, a publication or a synthesis besides what it is of."""
+"""The keyword arguments of queries, publications, syntheses and models, for type checkers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class QueryCost(TypedDict, total=False):
-    """What a question may cost: a pure epsilon or a rho, a delta, and how figures share it."""
+    """The cost of a query: an epsilon or a rho, a delta, and how columns share it."""
 
     epsilon: Number | None
     rho: Number | None
@@ -23,13 +23,13 @@ class QueryCost(TypedDict, total=False):
 
 
 class QueryOptions(QueryCost, total=False):
-    """What may be said of a question besides its words."""
+    """The arguments of a query besides its SQL."""
 
     request_id: str | None
 
 
 class SynthesisOptions(TypedDict, total=False):
-    """What may be said of a synthesis."""
+    """The arguments of a synthesis."""
 
     epsilon: Number | None
     rho: Number | None
@@ -54,7 +54,7 @@ class SynthesisOptions(TypedDict, total=False):
 
 
 class ProgramOptions(TypedDict, total=False):
-    """What may be said of a program on blocks besides what it is, gives and costs."""
+    """The arguments of a run besides the program, its output and its cost."""
 
     language: str | None
     blocks: int | None
@@ -101,7 +101,7 @@ KindName = Literal[
     "visits",
     "lengths",
 ]
-"""The kinds of publications by name, for whoever completes them."""
+"""The kinds of publications, for completion in editors."""
 
 
 class KindOptions(TypedDict, total=False):
@@ -149,7 +149,7 @@ class KindOptions(TypedDict, total=False):
 
 
 class PublishOptions(KindOptions, total=False):
-    """What may be said of a publication besides its kind and columns."""
+    """The arguments of a publication besides its kind and columns."""
 
     epsilon: Number | None
     rho: Number | None
@@ -159,7 +159,7 @@ class PublishOptions(KindOptions, total=False):
 
 
 class LearningOptions(TypedDict, total=False):
-    """What may be said of a model besides its kind and what it costs: options of kinds."""
+    """The options of all kinds of models."""
 
     norm: Number
     clusters: int

@@ -1,4 +1,4 @@
-"""Learning a model of a data set: the request from public facts, and what comes back."""
+"""Training a model on a data set: the request from public facts, and the model."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def prepare(
     **options: object,
 ) -> Learning:
     """Plan a model from public facts alone."""
-    named, schema = kind_named(KINDS, kind, "model"), facts.declared.schema
+    model_kind, schema = kind_named(KINDS, kind, "model"), facts.declared.schema
     declared = (rule.rows for rule in schema.constraints if isinstance(rule, DeclaredRows))
-    goal = _target(named, kind, schema, target)
+    goal = _target(model_kind, kind, schema, target)
     request = LearningRequest(
         dataset=schema.table,
         schema=schema,
-        features=_features(named, kind, schema, features, goal),
+        features=_features(model_kind, kind, schema, features, goal),
         target=goal,
         unit=facts.declared.unit,
         price=facts.price(offer),
@@ -59,7 +59,7 @@ def prepare(
 
 
 def without_files(_facts: Facts, /, **asked: object) -> dict[str, Any]:
-    """What is asked, which names no file of this machine."""
+    """The arguments of the request, of which none names a file of this machine."""
     features = asked.get("features")
     listed = features if features is None else list(several(features, "features"))
     return {**asked, "features": listed}
@@ -87,7 +87,7 @@ def _features(
     features: Sequence[str] | str | None,
     target: Column | None,
 ) -> tuple[Column, ...]:
-    """The columns that are named; of a table of items those of its form."""
+    """The named columns; for a table of items, those of its form."""
     form = schema.form
     if features is None:
         if isinstance(form, Items) and kind.form == form.name:
@@ -127,7 +127,7 @@ def check_targets(
     overwrite: bool,
     kept: Sequence[Path] = (),
 ) -> list[Path]:
-    """Refuse what could not be written of a model, before anything is spent on it."""
+    """Refuse a model that could not be written, before anything is charged for it."""
     _check_name(out)
     places = [out] if report is None else [out, report]
     for path in places:
@@ -136,7 +136,7 @@ def check_targets(
 
 
 def _check_name(out: Path) -> None:
-    """Refuse a name that would tell of another format than a model's."""
+    """Refuse a file name of another format than that of a model."""
     if out.suffix.lower() != ".json":
         raise OutputError(
             "format_unknown",
@@ -146,18 +146,18 @@ def _check_name(out: Path) -> None:
 
 @dataclass(frozen=True, repr=False)
 class LearnedModel(Answer):
-    """A model that was paid for; it predicts by itself, and `model` is all of it."""
+    """A model that was paid for. It predicts by itself; `model` is all of it."""
 
     learning: Learning = field(kw_only=True)
 
     @property
     def in_folder(self) -> bool:
-        """A model is one file, whatever tables it is made of."""
+        """False: a model is one file, whatever tables it consists of."""
         return False
 
     @property
     def model(self) -> Model:
-        """What was learnt, which can be saved and used without a vault."""
+        """The model, which can be saved and used without a vault."""
         request = self.learning.request
         return model_type(self.learning.kind)(
             kind=self.learning.kind,
@@ -171,17 +171,17 @@ class LearnedModel(Answer):
         )
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803  # as scikit-learn calls it
-        """What the model says of each row of a table, or of an array with its features in order."""
+        """Predict for each row of a table, or of an array with the features in order."""
         return self.model.predict(X)
 
     def score(self, X: Any, y: ArrayLike) -> float:  # noqa: N803
-        """The share of classes it tells rightly, or of the variance of numbers (R squared)."""
+        """The accuracy of classes, or the R squared of numbers."""
         return self.model.score(X, y)
 
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
-        """Write the model as JSON; nothing of the data is in it. A `report` is a page about it."""
+        """Write the model as JSON, without any row of the data. A `report` is a page about it."""
         target = arguments.path(path, "path")
         _check_name(target)
         check_target(target, overwrite=overwrite, kept=self.kept)
@@ -190,11 +190,11 @@ class LearnedModel(Answer):
         return [self.model.save(target, overwrite=overwrite)]
 
     def summary(self) -> dict[str, Any]:
-        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        """The kind, the tables by their lengths, and the choices of the plan."""
         return {"kind": self.learning.kind, **super().summary()}
 
 
 def result(answer: Answer, learning: Learning) -> LearnedModel:
-    """The answer of the gatekeeper to learning, with the means to use it."""
+    """The answer of the gatekeeper to learning, with the model."""
     paid = {field.name: getattr(answer, field.name) for field in fields(answer)}
     return LearnedModel(**paid, learning=learning)

@@ -1,7 +1,7 @@
-"""Running an analyst's program: the request from public facts, and what comes back.
+"""Running an analyst's program: the request from public facts, and the answer.
 
-How many blocks there are follows from what is given or declared, never from rows. Decision
-`programs`.
+The number of blocks follows from the request or the declarations, never from rows: it is published.
+Decision `programs`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 USUAL_BLOCKS, MOST_BLOCKS = 100, 10_000
 _EXPONENT = 0.4
-"""GUPT's: n people in n^0.4 blocks of n^0.6, which the mean of many estimates suits."""
+"""As in GUPT: n people in n^0.4 blocks of n^0.6 people, which suits a mean of many estimates."""
 _LEAST_SECONDS, _MOST_SECONDS = Fraction(1, 20), 600
 MOST_TOGETHER = 3600
 """Seconds of all blocks together that somebody who is not the owner may have."""
@@ -65,7 +65,8 @@ def prepare(
 ) -> ProgramRun:
     """Plan a run from public facts alone. A program is its source, never the name of a file."""
     if facts.rights is not None:
-        facts.rights.check("code")  # also a dry run runs code here
+        # Before anything is read: also a dry run executes the code on this machine.
+        facts.rights.check("code")
     schema, unit = facts.declared.schema, facts.declared.unit
     _ = unit.by_person  # refuses rows of two people, which would be in the blocks of both
     word(aggregate, "aggregate", HOW)
@@ -76,10 +77,10 @@ def prepare(
     seen = _columns(schema, columns)
     limits = BlockLimits(seconds=_seconds(seconds))
     _check_machine(facts, number, limits.seconds)
-    spoken = PYTHON if language is None else word(language, "language", LANGUAGES)
+    program_language = PYTHON if language is None else word(language, "language", LANGUAGES)
     prepared = ProgramRun(
         schema.table,
-        program_of(program, function, spoken),
+        program_of(program, function, program_language),
         Cut(seen, unit, number, repeats),
         Aggregate(
             outputs=read_outputs(output),
@@ -103,17 +104,17 @@ def prepare(
 
 
 def without_files(_facts: Facts, /, *, output: object, **asked: object) -> dict[str, Any]:
-    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
-    return {"output": [one.to_record() for one in read_outputs(output)], **asked}
+    """The arguments without files of this machine, as a client sends them."""
+    return {"output": [output_range.to_record() for output_range in read_outputs(output)], **asked}
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """What a file says where a command names one: the program's source and its language."""
+    """The source and the language of a program's file, as a command names one."""
     return {"program": read_program(path), "language": language_of(path)}
 
 
 def word(value: object, name: str, known: Mapping[str, str]) -> str:
-    """A word, if it is one of those that are known."""
+    """A word, refused unless it is one of the known ones."""
     text = arguments.text(value, name)
     if text not in known:
         raise ParameterError(
@@ -138,21 +139,23 @@ def _whole(value: object, name: str, least: int) -> int:
 def _blocks(
     schema: Schema, unit: Unit, blocks: int | None, people: int | None, repeats: int
 ) -> tuple[int, tuple[str, ...]]:
-    """How many blocks, and what is to be said of it."""
+    """The number of blocks, and notes about it."""
     notes: tuple[str, ...] = ()
-    known = _declared_people(schema, unit) if people is None else _whole(people, "people", 1)
+    public_people = (
+        _declared_people(schema, unit) if people is None else _whole(people, "people", 1)
+    )
     if blocks is not None:
         number = _whole(blocks, "blocks", 2)
-    elif known is None:
-        number = -(-USUAL_BLOCKS // repeats) * repeats
-        said = (
+    elif public_people is None:
+        number = -(-USUAL_BLOCKS // repeats) * repeats  # rounded up to a multiple of repeats
+        note = (
             f"How many people there are is not declared, so there are {number} blocks: say "
             "how many blocks or people there are, or declare rows = 10000, say, under "
             "[[constraints]]."
         )
-        notes = (said,)
+        notes = (note,)
     else:
-        number = max(round(known**_EXPONENT), 2) * repeats
+        number = max(round(public_people**_EXPONENT), 2) * repeats
     if number > MOST_BLOCKS:
         raise ParameterError(
             "parameter_out_of_range",
@@ -160,26 +163,26 @@ def _blocks(
             parameter="blocks",
             given=number,
         )
-    if known is not None and number > known * repeats:
+    if public_people is not None and number > public_people * repeats:
         raise ParameterError(
             "parameter_out_of_range",
-            f"{number:,} blocks of {known:,} people, each in {repeats}, would leave some empty. "
-            f"Give {option('blocks')} of at most {known * repeats:,}.",
+            f"{number:,} blocks of {public_people:,} people, each in {repeats}, would leave some "
+            f"empty. Give {option('blocks')} of at most {public_people * repeats:,}.",
             parameter="blocks",
         )
     return number, notes
 
 
 def _declared_people(schema: Schema, unit: Unit) -> int | None:
-    """How many people there are at least by what is declared, if anything is."""
-    rows = next((one.rows for one in schema.constraints if isinstance(one, DeclaredRows)), None)
+    """The least number of people that follows from the declarations, if any."""
+    rows = next((rule.rows for rule in schema.constraints if isinstance(rule, DeclaredRows)), None)
     return None if not rows else -(-rows // unit.max_rows)
 
 
 def _columns(schema: Schema, columns: Sequence[str] | str | None) -> tuple[Column, ...]:
     """The columns that a program sees."""
     if columns is None:
-        return tuple(one for one in schema.columns if one.role is not Role.IDENTIFIER)
+        return tuple(column for column in schema.columns if column.role is not Role.IDENTIFIER)
     names = several(columns, "columns")
     if not names or len(set(names)) < len(names):
         raise ParameterError(
@@ -188,8 +191,8 @@ def _columns(schema: Schema, columns: Sequence[str] | str | None) -> tuple[Colum
     return tuple(schema.column(name) for name in names)
 
 
-def _seconds(said: object) -> float:
-    seconds = exact(said, "seconds")
+def _seconds(value: object) -> float:
+    seconds = exact(value, "seconds")
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise ParameterError(
             "parameter_out_of_range",
@@ -202,7 +205,7 @@ def _seconds(said: object) -> float:
 
 
 def _check_machine(facts: Facts, blocks: int, seconds: float) -> None:
-    """Refuse to who is not the owner what would keep the machine for too long."""
+    """Refuse a run that would occupy the machine for too long, to all but the owner."""
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and blocks * seconds > MOST_TOGETHER:
         raise ParameterError(
@@ -225,33 +228,33 @@ def _helper(ranges: str, helper: str | None, columns: tuple[Column, ...]) -> Inp
 
 @dataclass(frozen=True, repr=False)
 class ProgramAnswer(Answer):
-    """What a program gave on all blocks, aggregated and paid for."""
+    """The aggregated outputs of a program on all blocks, paid for."""
 
     @property
     def values(self) -> list[float]:
-        """The numbers, in the order in which the program gives them."""
-        found: list[float] = self.table["value"].to_pylist()
-        return found
+        """The numbers, in the order in which the program returns them."""
+        values: list[float] = self.table["value"].to_pylist()
+        return values
 
     @property
     def errors(self) -> list[dict[str, float]]:
-        """How far off each number is: by standard deviation and 95 % bound, or by blocks."""
+        """The error of each number: standard deviation and 95 % bound, or the spread of blocks."""
         by_name: Mapping[str, list[float]] = (self.error or {})["value"]
         columns = (by_name[name] for name in by_name)
         return [dict(zip(by_name, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_json(self, written: Sequence[Path] = ()) -> dict[str, Any]:
-        """The answer in the form that programs get, by every door."""
-        told = super().to_json(written)
-        kept = {name: told[name] for name in ("cost", "remaining", "receipt", "notes")}
+        """The answer as JSON-able data, alike in every door."""
+        record = super().to_json(written)
+        payment = {name: record[name] for name in ("cost", "remaining", "receipt", "notes")}
         return {
             "values": self.values,
             "error": self.errors,
             "blocks": self.provenance.parameters["method"]["blocks"],
-            **kept,
+            **payment,
         }
 
 
 def result(answer: Answer, _prepared: ProgramRun) -> ProgramAnswer:
     """The answer of the gatekeeper to a run, as its numbers."""
-    return ProgramAnswer(**{one.name: getattr(answer, one.name) for one in fields(answer)})
+    return ProgramAnswer(**{item.name: getattr(answer, item.name) for item in fields(answer)})

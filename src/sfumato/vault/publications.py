@@ -1,6 +1,6 @@
-"""Publishing a data set's statistics: the request from public facts, and what comes back.
+"""Publishing statistics of a data set: the request from public facts, and the publication.
 
-What cannot be written is refused before the charge: decision `charge-order`.
+A release that cannot be written is refused before the charge: decision `charge-order`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 
 _GEOJSON = ".geojson"
 _SEARCHING = ("auto", "tree")
-"""The kinds whose plan is searched for, longer the more cells there are."""
+"""The kinds whose plan is searched for; the time grows with the number of cells."""
 MOST_SEARCHED = 1_000_000
+"""Cells of a search for principals other than the owner; more take seconds."""
 
 
 def check_targets(
@@ -62,20 +63,20 @@ def check_targets(
     overwrite: bool,
     kept: Sequence[Path] = (),
 ) -> list[Path]:
-    """Refuse what could not be written of a publication, before anything is spent on it.
+    """Refuse a publication that could not be written, before anything is charged for it.
 
-    Given are the places that it takes, first that of the release.
+    Returns the paths that it takes, first that of the release.
     """
     tables = publication.method.tables
     in_use = (*kept, *vault_files_around(out))
     if out.suffix.lower() == _GEOJSON and isinstance(publication, Publication):
         to_geojson(_boxes(publication, tables), publication.request.axes)
         written = [out, sidecar_file(out)]
-        for place in written:
-            check_target(place, overwrite=overwrite, kept=in_use)
+        for path in written:
+            check_target(path, overwrite=overwrite, kept=in_use)
     else:
-        found = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
-        written = [found.path, found.path.with_name(f"{found.path.name}.json"), *found.written]
+        files = check_places(out, list(tables), overwrite=overwrite, kept=in_use)
+        written = [files.path, files.path.with_name(f"{files.path.name}.json"), *files.written]
     if report is not None:
         columns = publication.request.columns if isinstance(publication, Publication) else ()
         table_blocks(columns, tables)
@@ -113,12 +114,12 @@ def prepare(
     **options: object,
 ) -> KindPlan:
     """Plan a publication of some columns from public facts alone; a workload may be a file."""
-    found = kind_named(KINDS, kind, "publication")
-    if found.form != "rows":
+    declared_kind = kind_named(KINDS, kind, "publication")
+    if declared_kind.form != "rows":
         useless = {"columns": columns, "workload": workload, "postprocess": postprocess}
-        what = f"A publication of kind {quoted(kind)}"
-        refuse_useless(what, useless)
-        request = form_request(facts, offer, found.form, what)
+        title = f"A publication of kind {quoted(kind)}"
+        refuse_useless(title, useless)
+        request = form_request(facts, offer, declared_kind.form, title)
         return publication.prepare_form(kind, request, options)
     if columns is None:
         raise ParameterError(
@@ -131,33 +132,34 @@ def prepare(
     )
 
 
-def form_request(facts: Facts, offer: Offer, form: str, what: str) -> FormRequest:
-    """A request for what is made of a table of a form, from public facts alone."""
+def form_request(facts: Facts, offer: Offer, form: str, title: str) -> FormRequest:
+    """A request about a table of a form, from public facts alone."""
     declared = facts.declared
-    others = {
-        name: one.schema
-        for name, one in facts.catalogue.items()
-        if isinstance(one, PrivateRows)
-        and one.population == declared.population
+    # Only data sets about the same people: their budget pays for both.
+    linked = {
+        name: entry.schema
+        for name, entry in facts.catalogue.items()
+        if isinstance(entry, PrivateRows)
+        and entry.population == declared.population
         and name != facts.dataset
     }
     return FormRequest(
         dataset=declared.schema.table,
         schema=declared.schema,
-        form=form_of(declared.schema, form, what),
+        form=form_of(declared.schema, form, title),
         unit=declared.unit,
         price=facts.price(offer),
-        linked=others,
+        linked=linked,
     )
 
 
-def refuse_useless(what: str, said: Mapping[str, object]) -> None:
-    """Refuse what a table of rows can be asked with, and another form cannot."""
-    for name, value in said.items():
+def refuse_useless(title: str, values: Mapping[str, object]) -> None:
+    """Refuse options that a table of rows takes and another form does not."""
+    for name, value in values.items():
         if value is not None and not (isinstance(value, str | tuple | list) and not value):
             raise ParameterError(
                 "option_unknown",
-                f"{what} has no option {quoted(name)}. Leave it out.",
+                f"{title} has no option {quoted(name)}. Leave it out.",
             )
 
 
@@ -196,7 +198,7 @@ def _of_columns(
 
 
 def _check_search(facts: Facts, kind: str, axes: Sequence[Axis]) -> None:
-    """Refuse a search that takes seconds to who is not the owner: a plan costs them nothing."""
+    """Refuse a search of seconds to all but the owner: plans are free and repeatable."""
     cells = math.prod(axis.size for axis in axes)
     limited = facts.rights is not None and not facts.rights.is_owner
     if limited and kind in _SEARCHING and cells > MOST_SEARCHED:
@@ -215,7 +217,7 @@ def without_files(
     workload: ArrayLike | str | Path | None = None,
     **asked: object,
 ) -> dict[str, Any]:
-    """What is asked, without files of this machine: as it is told to a vault elsewhere."""
+    """The arguments without files of this machine, as a client sends them."""
     if columns is None:
         return {"columns": None, "workload": workload, **asked}
     names = several(columns, "columns")
@@ -232,20 +234,20 @@ def _ranges(
 
 
 def _groups(column: Column, axis: Listed) -> dict[object, list[str | None]]:
-    """The groups that the column's hierarchy puts each declared value into, the smallest first."""
+    """The groups of each declared value in the column's hierarchy, the smallest first."""
     values = axis.values.drop_null().to_pylist()
     grown = grow(column, values)
     codes = grown.codes[grown.locate(values)]
     between = range(1, grown.height)
     return {
-        value: [grown.labels[level][codes[place, level]] for level in between]
-        for place, value in enumerate(values)
+        value: [grown.labels[level][codes[row, level]] for level in between]
+        for row, value in enumerate(values)
     }
 
 
 @dataclass(frozen=True, repr=False)
 class Published(Answer):
-    """A publication that was paid for. Ranges are estimated from what was released alone."""
+    """A publication that was paid for. Ranges are estimated from the released counts alone."""
 
     publication: Publication = field(kw_only=True)
 
@@ -253,21 +255,22 @@ class Published(Answer):
         return {**super()._facts(), "Expected error": dict(self.error or {})}
 
     def summary(self) -> dict[str, Any]:
-        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        """The kind, the tables by their lengths, and the choices of the plan."""
         return {"kind": self.publication.kind, **super().summary()}
 
     def ranges(self, queries: ArrayLike) -> FloatArray:
-        """Estimate the rows within ranges, (queries, columns, 2), in values, ends included."""
+        """Estimate the number of rows in ranges: (queries, columns, 2), both ends included."""
         return self.publication.ranges(self.tables, queries)
 
     def ranges_stddev(self, queries: ArrayLike) -> FloatArray:
-        """The standard deviation that the noise gives each of these estimates."""
+        """The standard deviation of each estimate by noise."""
         return self.publication.ranges_stddev(queries, self.tables)
 
     def ranges_unevenness(self, queries: ArrayLike) -> FloatArray:
-        """The most that each estimate is off besides noise, where a range ends within a count.
+        """The largest error of each estimate besides noise, if a range ends within a counted box.
 
-        From the released counts: all rows of a box that is cut may lie on one side of the cut.
+        It is computed from the released counts: all rows of such a box may lie on one side of the
+        cut.
         """
         return self.publication.ranges_unevenness(self.tables, queries)
 
@@ -278,12 +281,12 @@ class Published(Answer):
     def save(
         self, path: str | Path, *, overwrite: bool = False, report: str | Path | None = None
     ) -> list[Path]:
-        """Write tables as any release does; a map of boxes also as .geojson, for map programs."""
+        """Write the tables as any release; a map of boxes also as .geojson."""
         target = arguments.path(path, "path")
         if target.suffix.lower() != _GEOJSON:
             return super().save(target, overwrite=overwrite, report=report)
-        for place in (target, sidecar_file(target)):
-            check_target(place, overwrite=overwrite, kept=self.kept)
+        for file in (target, sidecar_file(target)):
+            check_target(file, overwrite=overwrite, kept=self.kept)
         boxes = _boxes(self.publication, self.tables)
         drawn = dumps(to_geojson(boxes, self.publication.request.axes))
         with writing(target, overwrite=overwrite) as writer:
@@ -295,7 +298,7 @@ class Published(Answer):
 
 @dataclass(frozen=True, repr=False)
 class FormPublished(Answer):
-    """A publication of a graph, of paths or of sets that was paid for."""
+    """A publication of a graph, of paths or of itemsets that was paid for."""
 
     publication: KindPlan = field(kw_only=True)
 
@@ -308,25 +311,25 @@ class FormPublished(Answer):
         *,
         overwrite: bool = False,
         report: str | Path | None = None,
-        model: None = None,  # noqa: ARG002  # that a table's twin has
+        model: None = None,  # noqa: ARG002  a synthetic table has one
     ) -> list[Path]:
         """Write its tables as any release does."""
         return super().save(path, overwrite=overwrite, report=report)
 
     @property
     def maps(self) -> tuple[tuple[str, ...], Mapping[str, pa.Table]]:
-        """What of it its page shows as maps: columns of places, and tables of boxes with counts."""
+        """The tables that its page shows as maps, with their columns of places."""
         make = getattr(self.publication.method, "maps", None)
         return ((), {}) if make is None else make(self.tables)
 
     def summary(self) -> dict[str, Any]:
-        """Its kind, its tables by their lengths, and the choices that were made for them."""
+        """The kind, the tables by their lengths, and the choices of the plan."""
         return {"kind": self.publication.kind, **super().summary()}
 
 
 def result(answer: Answer, publication: KindPlan) -> Published | FormPublished:
-    """The answer of the gatekeeper to a publication, with the means to read it."""
-    given = {one.name: getattr(answer, one.name) for one in fields(answer)}
+    """The answer of the gatekeeper to a publication, with its plan."""
+    parts = {item.name: getattr(answer, item.name) for item in fields(answer)}
     if isinstance(publication, Publication):
-        return Published(**given, publication=publication)
-    return FormPublished(**given, publication=publication)
+        return Published(**parts, publication=publication)
+    return FormPublished(**parts, publication=publication)

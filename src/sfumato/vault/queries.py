@@ -1,4 +1,4 @@
-"""Questions in SQL, or built from `sf.table`: planned from declarations, never from rows."""
+"""Queries in SQL, or built from `sf.table`: planned from declarations, never from rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,13 @@ def without_files(
 def prepare(
     facts: Facts, offer: Offer, /, *, asked: Asked, weights: Mapping[str, object] | None = None
 ) -> Question:
-    """Plan a question at a price; one that names its own cost takes no other."""
+    """Plan a query at a cost.
+
+    Raises
+    ------
+    ParameterError
+        `cost_twice` if the query names its own cost and another is given.
+    """
     planned = _REPEATED.plan(asked, facts.catalogue)
     facts.check(planned.plan.datasets)
     for name, offered, clause in (
