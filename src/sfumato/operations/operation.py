@@ -62,7 +62,7 @@ class Context:
     operator: str = OWNER
     """The name that the ledger records with a change."""
     request_id: str | None = None
-    """The id under which a repeated request is answered once: an Idempotency-Key or that of a form."""
+    """The id under which a repeated request is charged once: an Idempotency-Key, or of a form."""
     find_source: Callable[[str], str] | None = None
     """On a server: resolves the source of data that a caller names, or refuses it. Elsewhere None:
     the caller may read every file that the process may."""
