@@ -49,6 +49,7 @@ def read_address(url: object) -> Address:
         raise _wrong("it cannot be read") from None
     if parts.scheme not in _PORTS or not _HOST.fullmatch(host):
         raise _wrong("it must begin with https:// and name a host")
+    # A password in an address would end up in logs and shell histories.
     if parts.username is not None or parts.password is not None:
         raise _wrong("it must have no name and password: the token says who asks")
     if parts.query or parts.fragment:
@@ -59,6 +60,7 @@ def read_address(url: object) -> Address:
             f"Cannot send a token to {host!r} by http://: whoever is on the way could read it. Use "
             "https://, or a tunnel to 127.0.0.1.",
         )
+    # A proxy may serve Sfumato below a path of its own.
     prefix = parts.path.rstrip("/").removesuffix("/v1")
     return Address(
         host, _PORTS[parts.scheme] if port is None else port, parts.scheme == "https", prefix

@@ -56,11 +56,13 @@ class Office:
     def once_connection(self) -> OnceConnection:
         """Make a connection that sends nothing again."""
         shared = self.connection
+        # A closed vault must not be changed through a new connection.
         shared.check_open()
         return OnceConnection(shared.address, shared.token, shared.seconds, shared.trust)
 
     def check(self, operator: object) -> None:
         """Refuse an operator other than the holder of the token."""
+        # The server records the holder anyway; another name here would be a false record.
         name, holder = arguments.text(operator, "operator"), self.holder()
         if name not in (OWNER, holder):
             raise PolicyError(

@@ -80,18 +80,22 @@ class Connection:
             try:
                 received = self._once(method, path, content, headers, deadline)
             except ssl.SSLCertVerificationError as error:
+                # Not retried: a wrong certificate stays wrong, and without a good one no token is sent.
                 raise self._not_trusted(error) from None
             except (OSError, HTTPException) as error:
+                # A POST may have been charged, so the error says how to read the stored answer.
                 lost: SfumatoError = self._lost(error, asked=method == "POST")
                 if isinstance(error, gaierror):  # an unknown host will not become known soon
                     raise lost from None
                 wait = pause
             else:
                 self._reached = True
+                # A server that is busy for longer is reported to the caller instead of waited for.
                 if received.retry_after is None or received.retry_after > _PAUSES[-1]:
                     return _accepted(received)
                 lost = refusal(received)
                 wait = None if pause is None else max(pause, received.retry_after)
+            # 1.5 is the largest random factor below: never sleep beyond the deadline.
             if wait is None or time.monotonic() + 1.5 * wait >= deadline:
                 raise lost
             # A random factor, so that clients that a busy server refused together do not all
@@ -142,6 +146,7 @@ class Connection:
         except IndexError:
             connection = self.address.open_connection(seconds, self.trust)
         connection.timeout = seconds
+        # A kept connection is open already and has the timeout of its last request.
         if connection.sock is not None:
             connection.sock.settimeout(seconds)
         return connection

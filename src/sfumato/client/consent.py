@@ -109,6 +109,7 @@ def _portions(changes: Sequence[ConsentChange]) -> Iterator[list[Change]]:
         change = Change(
             answer.person, answer.purpose, answer.agreed, answer.time if answer.dated else None
         )
+        # Bytes in JSON, with a comma and a space.
         length = len(dumps(msgspec.to_builtins(change)).encode()) + 2
         if portion and (len(portion) == MOST_CHANGES or size + length > _MOST_BYTES):
             yield portion

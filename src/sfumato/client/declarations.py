@@ -72,6 +72,7 @@ class RemoteCatalogue(Mapping[str, PrivateRows | PublicRows]):
     def declared(self, name: str) -> Declared:
         """The declarations of a data set."""
         if name not in self._declared or self._is_old(self._declared[name][0]):
+            # Planning reads declarations many times; asking the server each time would be slow.
             self._declared[name] = time.monotonic(), declared_by(self._record(name))
         return self._declared[name][1]
 
@@ -134,6 +135,7 @@ def _amount(text: str | None) -> Fraction | None:
 def declared_by(record: DatasetRecord) -> Declared:
     """Read the declarations of a data set from its record."""
     try:
+        # A server may send anything, so each failure below is one error about the server.
         schema = schema_from_json(record.schema)
         entry: PrivateRows | PublicRows
         if record.public:

@@ -53,6 +53,7 @@ def _with_options(message: str, options: object) -> str:
     for written in options if isinstance(options, list) else []:
         if not (isinstance(written, list) and len(written) == 3):
             continue  # a foreign server may send anything
+        # Fields as HTTP spells them become keywords as Python spells them.
         name, value, metavar = written
         named = Option(str(name), value, str(metavar))
         message = message.replace(as_field(named), option(*named[:2], metavar=named.metavar), 1)

@@ -33,6 +33,7 @@ def waited(connection: Connection, submitted: Mapping[str, Any]) -> Received:
             job = connection.get(path).json()
             if _text(job, "state") not in _UNFINISHED:
                 break
+            # Progress is for people only, so a missing one is no error.
             stage = job.get("progress") or {}
             report(float(stage.get("number", 0)), float(stage.get("of", 1)))
             time.sleep(pause)

@@ -29,7 +29,9 @@ def call_remotely(
         )
     if operation.recorded:
         office.check(operator)
+    # Checked here with the errors of a local vault.
     data = to_json(read(request, values))
+    # No character of a name may end its part of the path.
     in_path = {name: quote(str(data.pop(name)), safe="") for name in operation.path_fields}
     path = operation.path.format(**in_path).removeprefix("/")
     body = data if operation.method == "POST" else None

@@ -87,6 +87,7 @@ def received_of(response: HTTPResponse) -> Received:
 
 def _body(response: HTTPResponse) -> bytes:
     body = bytearray()
+    # A stated length that is too large is refused before anything is read.
     if (response.length or 0) <= LARGEST_ANSWER:
         while chunk := response.read(_CHUNK_BYTES):
             body += chunk

@@ -81,6 +81,7 @@ class RemoteSession:
         facts.admit(prepared.datasets)
         # Keyed by identity, and removed with the plan: no later plan can inherit its body.
         self._bodies[id(prepared)] = _Planned(family, _body(family, values, facts))
+        # Not at exit, when nobody needs the memory any more.
         finalize(prepared, self._bodies.pop, id(prepared), None).atexit = False
         return prepared
 
@@ -102,6 +103,7 @@ class RemoteSession:
         key = f"{_CLIENT_PREFIX}{secrets.token_hex(16)}" if request_id is None else request_id
         # Without a request id a key of our own, so that a lost request can be sent again.
         received = self._send(METHOD_OF[family.name].command, prepared, asker_of, key)
+        # All but queries are jobs, which may take longer than one request.
         if received.status == ACCEPTED:
             received = waited(self.connection, received.json())
         return family.read(answer_of(received, own_id=request_id is None), prepared)
@@ -170,6 +172,7 @@ class RemoteSession:
 
     def _planned(self, prepared: Plan) -> _Planned:
         planned = self._bodies.get(id(prepared))
+        # Also a plan of another connection, whose body is not known here.
         if planned is None:
             raise foreign_plan()
         return planned
@@ -193,6 +196,7 @@ class RemoteSession:
 
 def _body(family: Family, values: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
     """The body of a request: files of this machine are replaced by their contents."""
+    # Amounts stay as given: an exact number must not become a float on its way.
     amounts = {name: values[name] for name in family.cost if name in values}
     options = {name: value for name, value in values.items() if name not in amounts}
     sent = {**family.home().without_files(facts, **options), **amounts}

@@ -90,6 +90,7 @@ class RemoteJobs(AnyJobs):
         self._shelf.admit(principal)
         name = arguments.text(dataset, "dataset")
         stated_purpose = arguments.maybe_text(purpose, "purpose")
+        # A key of our own if none is given: a submission that got lost is sent again, once charged.
         key = _key(request_id)
         plain = asked_plainly(arguments.text(family, "family"), asked)
         values = {**plain, "dataset": name, "purpose": stated_purpose}
@@ -187,6 +188,7 @@ class RemoteRelease(AnyRelease):
     @cached_property
     def release(self) -> Release:
         """The release itself: its tables, its guarantee and its errors."""
+        # Readers get no plan and no receipt; an anonymized table has no plan at all.
         if not self.is_own or self.family not in FAMILIES:
             return self._bundled()
         answer, family = self.answer(), FAMILIES[self.family]
@@ -210,6 +212,7 @@ class RemoteRelease(AnyRelease):
             except BadZipFile as error:
                 raise unexpected("a bundle that cannot be read") from error
             [about] = folder.glob("release*.json")
+            # Reading checks the checksums in the side-car.
             loaded = Release.load(about.with_suffix(""))
             return Release(
                 dict(loaded.tables),

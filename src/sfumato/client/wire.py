@@ -24,6 +24,7 @@ def answer_of(received: Received, *, own_id: bool = False) -> Answer:
     """
     line, _, stored = received.body.partition(b"\n")
     try:
+        # A proxy may answer with a page of its own.
         if received.media != ANSWER:
             raise ValueError(received.media)
         payment = json.loads(line)

@@ -295,6 +295,7 @@ def list_consent(context: Context, request: ListConsent) -> RegistryList:  # noq
     """Count the answers of every registry."""
     consents = context.vault.consent_registries
     registries = [consents.registry(population) for population in consents.populations]
+    # The kind of person ids, so that a client writes 7 and "7" as the data does.
     records = [{**registry.show(), "person": str(registry.kind)} for registry in registries]
     return RegistryList.from_json({"registries": records})
 
@@ -363,6 +364,7 @@ def withdraw_consent(context: Context, request: WithdrawConsent) -> Changed:
 def change_consent(context: Context, request: ChangeConsent) -> Changed:
     """Write all answers into the log in one transaction."""
     registry = _registry(context, request.population)
+    # One transaction: of a form that fails halfway nothing must be recorded.
     changes = [msgspec.structs.astuple(change) for change in request.changes]
     return Changed.from_json(registry.change(changes, operator=context.operator))
 

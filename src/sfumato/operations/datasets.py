@@ -368,7 +368,9 @@ def add_dataset(context: Context, request: AddDataset) -> AddedDataset:
     except SourceError as error:
         if context.find_source is None:
             raise
+        # Without the detail of the error, which is for the operator of the server.
         raise NamedSourceError(error.code, error.sentence) from None
+    # The vault that is open reads the new data set from the configuration.
     vault.refresh()
     added = AddedDataset(request.name, request.public, tuple(warnings))
     if not isinstance(dataset, PrivateSet):
@@ -454,6 +456,7 @@ def _budget_of(vault: Any, name: str, principal: str) -> dict[str, Any]:
             "balance": private.balance,
         }
     except SfumatoError as error:
+        # Who has no budget may still see the declarations.
         if error.code != "budget_missing":
             raise
         return {}

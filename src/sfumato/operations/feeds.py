@@ -162,6 +162,7 @@ class FeedPeriods(Result):
         data = dict(data)
         items = data.pop("items")
         record = FeedRecord.from_json(data)
+        # JSON names a period; its days follow from the declaration of the feed.
         periods = {period.name: period for period in record.decided.periods}
         return cls(record, [FeedItem.from_json(periods[item["period"]], item) for item in items])
 
@@ -342,6 +343,7 @@ def add_feed(context: Context, request: AddFeed) -> FeedRecord:
     # JSON form, because the ledger stores what is asked, and every period reads it from there.
     values = to_json(request)
     options = values.pop("asked", {})
+    # One operation plans and adds, so that a plan is checked exactly as the feed will be.
     is_plan = values.pop("plan", False)
     if values.pop("continual", False):
         values["family"] = CONTINUAL
@@ -361,6 +363,7 @@ def add_feed(context: Context, request: AddFeed) -> FeedRecord:
     else:
         feed = registry.add(**values, **options, operator=context.operator)
     record = _record(context, feed)
+    # None unless the feed is continual.
     expected = registry.expected(feed)
     return record if expected is None else msgspec.structs.replace(record, expected_sd=expected)
 
@@ -407,6 +410,7 @@ def run_feeds(context: Context, request: RunFeeds) -> FeedRun:  # noqa: ARG001
     answered, lost, troubles = registry.work(), lost_state(), []
     for feed in registry.list():
         if trouble := registry.state(feed)["trouble"]:
+            # The stored trouble has a code alone; for a lost state the sentence says what to do.
             code = trouble["code"]
             reason = f"{code}: {lost.message}" if code == lost.code else f"{code}."
             troubles.append(f"{feed.name} does not go on at {trouble['period']}: {reason}")
@@ -566,6 +570,7 @@ class Feeds(Shown):
             for field in fields(AddFeed)
             if field.name in options
         }
+        # In Python `family="continual"`; the request has a flag for it, because it is no family.
         if values.get("family") == "continual":
             del values["family"]
             values["continual"] = True

@@ -112,6 +112,7 @@ class Shares(Held):
 
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
+# `Any`, so that a field with this default keeps a type without None.
 NOT_GIVEN: Any = None
 """The default of a field that may be left out but may not be null in JSON. A null cost would
 otherwise mean the default cost, which is charged."""
@@ -178,6 +179,7 @@ def _read_option(value: object, name: str) -> Any:
         return {key: _read_option(entry, name) for key, entry in value.items()}
     if isinstance(value, Decimal) or (isinstance(value, int) and abs(value) >= _LARGEST_WHOLE):
         return float(exact(value, name))
+    # Texts among options are names and numbers, never data.
     if isinstance(value, str) and len(value) > _LONGEST_TEXT:
         raise ParameterError(
             "request_malformed", f"{name} may have at most {_LONGEST_TEXT} characters."
@@ -470,6 +472,7 @@ def _problem(info: msgspec.structs.FieldInfo, value: object, why: str) -> tuple[
             "request_malformed",
             f"{info.encode_name}{inside} is not what it must be: {reason.lower()}.",
         )
+    # A wrong type, which msgspec describes as "Expected X, got Y".
     if ", got" in why:
         allowed = _KINDS[str if is_word else plain]
         return "parameter_type_wrong", f"{info.encode_name} must be {allowed}, not {shown}."
@@ -558,6 +561,7 @@ def body_schema(request: type[Request], without: Collection[str] = ()) -> dict[s
     """The JSON schema of a body, without the fields that are parts of the path."""
     in_body = [field for field in fields(request) if field.name not in without]
     required = [field.name for field in in_body if field.required]
+    # Fields of the path are not repeated: a body that names one is refused.
     properties = {
         field.name: {**schemas(request)[field.name], "description": field.help} for field in in_body
     }

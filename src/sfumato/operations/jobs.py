@@ -198,6 +198,7 @@ class RunJobs(Request):
 def submit_job(context: Context, request: SubmitJob) -> JobRecord:
     """Plan the job and store it."""
     asked: dict[str, Any] = request.asked or {}
+    # Else an option could replace the principal who pays, or the data set.
     if clash := _APART & asked.keys():
         raise ParameterError(
             "request_malformed",

@@ -197,6 +197,7 @@ def show_accounts(context: Context, request: ShowAccounts) -> AccountList:
     from sfumato.vault.accounts import balances_of, purchases_of
 
     registry = context.vault.principal_registry
+    # A principal sees its own accounts; only owners see those of others.
     name = request.principal or context.principal
     if name != context.principal and not registry.get(context.principal).is_owner:
         raise PolicyError(
@@ -236,6 +237,7 @@ def verify_ledger(context: Context, request: VerifyLedger) -> Verified:  # noqa:
 )
 def export_ledger(context: Context, request: ExportLedger) -> LedgerPage:
     """Read one page."""
+    # After a number, not at an offset: entries that come meanwhile move no page.
     return LedgerPage("".join(context.vault.ledger.exported(request.after, MOST_LINES)))
 
 

@@ -42,5 +42,6 @@ def open_context(folder: Path, operation: Operation, operator: str) -> Iterator[
         with open_vault(folder) as vault:
             yield Context(vault, operator=operator)
     else:
+        # So budgets and tokens can be changed while a data base is out of reach.
         with ledger_access(folder) as access:
             yield Context(access, operator=operator)

@@ -125,6 +125,7 @@ class Result(msgspec.Struct):
         """
         from sfumato.filesystem import whole
 
+        # The content first: a file that cannot be made leaves no empty one behind.
         _, content = self.file(path.suffix.lower().removeprefix("."))
         with whole(path, overwrite=overwrite, private=private) as new:
             new.write_bytes(content)
@@ -335,6 +336,7 @@ def operation(
     def declare(run: Callable[[Context, Any], Any]) -> Callable[[Context, Any], Any]:
         request: type[Request] = get_type_hints(run)["request"]
         if local:
+            # A server must not work on files of its machine for a caller.
             attributes["doors"] = ("command",)
         OPERATIONS[request] = Operation(
             name=name,

@@ -384,6 +384,7 @@ def _record(
 ) -> PrincipalRecord:
     """A principal with the budgets that belong to it alone; an owner has none."""
     registry = context.vault.principal_registry
+    # Owners spend from the budgets of the populations, which are not theirs alone.
     balances = [] if principal.is_owner else registry.balances(principal.name, accounts)
     return _with_budgets(principal, balances)
 

@@ -524,6 +524,7 @@ def _option_type(kind: Any) -> tuple[Any, dict[str, str]]:
     types = [part for part in get_args(kind) or (kind,) if part is not NoneType]
     if get_origin(kind) is Literal:
         return Word, dict.fromkeys(get_args(kind), "")
+    # msgspec checks these; other types go to the method as they are.
     if types == [int] or types == [str]:
         return types[0], {}
     if len(types) == 1 and get_origin(types[0]) is Literal:
@@ -553,6 +554,7 @@ def _subclass(base: type[MethodRequest], name: str, options: Mapping[str, Any]) 
         (option, kind) if option == "kind" else (option, kind, NOT_GIVEN)
         for option, kind in options.items()
     ]
+    # The name of the schema in OpenAPI, such as PublishAdaptiveGrid.
     title = base.__name__ + name.title().replace("-", "")
     return msgspec.defstruct(
         title, added, bases=(base,), kw_only=True, namespace={"__doc__": base.__doc__}
@@ -709,10 +711,12 @@ def plan(method: Method, context: Context, request: MethodRequest) -> tuple[Ques
 
     about: dict[str, Any] = {"principal": context.principal, "purpose": request.purpose}
     if method.family.of_dataset:
+        # `private` refuses data sets that this principal may not query.
         questions = context.vault.private(request.dataset, **about)  # type: ignore[attr-defined]
     else:
         questions = context.vault.questions(**about)
     prepared = questions.prepare(method.family, **values_of(request))
+    # The caller agreed to the cost and the error of one plan, so no other may be charged.
     check_plan(prepared, request.plan)
     return questions, prepared
 
@@ -738,6 +742,7 @@ def answer(method: Method, context: Context, request: MethodRequest) -> QueryAns
         answered = questions.answer(method.family, prepared, request_id=context.request_id)
         if not context.wants(ANSWER):
             return QueryAnswer(dumps_in_parts(answered.to_json()).encode(), "")
+        # Whether this request id paid, perhaps by an attempt whose response got lost.
         paid = paid_under(answered, vault.ledger, context.principal, context.request_id)
         return QueryAnswer(packed(answered, paid=paid), ANSWER)
 
@@ -882,6 +887,7 @@ def _operations() -> tuple[Operation, ...]:
     for method in METHODS.values():
         family, command = method.family, method.command
         is_query = not family.of_dataset
+        # Only a kind that must be named decides the body; the form of a synthesis may be left out.
         kinds = {} if method.title == "" else {"kind_requests": method.kind_requests}
         declared: dict[str, Any] = {
             **common,
@@ -893,6 +899,7 @@ def _operations() -> tuple[Operation, ...]:
         if family.shape == "code":
             planning = Permission("submit-code", shape="code")
         else:
+            # Whoever may plan sees costs and errors, and no answer.
             planning = Permission("plan", shape="explain")
         plans.append(
             Operation(

@@ -219,6 +219,7 @@ class Programs(Shown):
         from sfumato.methods.programs.source import text_of
         from sfumato.vault.programs import needless_approval
 
+        # The source is read on this machine: a server gets text and opens no file.
         source, name, language = text_of(program, function)
         if language != PYTHON:
             raise needless_approval()

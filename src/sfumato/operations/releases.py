@@ -275,5 +275,6 @@ def shut_release(context: Context, request: ShutRelease) -> OpenedRelease:
 
 def _opened(context: Context, release: str, to: tuple[str, ...]) -> OpenedRelease:
     releases = context.vault.releases
+    # Read again afterwards, so that the record shows what the ledger holds now.
     releases.open_to(release, to, operator=context.operator)
     return OpenedRelease.from_json(releases.get(release, principal=context.principal).to_json())

@@ -62,6 +62,7 @@ def repeated_number(table: Table) -> str | None:
         distinct = exp.Count(this=exp.Distinct(expressions=[person]))
         counts = [exp.alias_(distinct, "people"), exp.alias_(exp.Count(this=person), "cells")]
         [totals] = table.engine.run(exp.select(*counts).from_(table.engine.table)).to_pylist()
+        # One value in all rows is a constant, and as many values as cells number rows, not people.
         if 1 < totals["people"] < totals["cells"]:
             return name
     return None
@@ -177,6 +178,7 @@ def _completed(column: Column, guess: Column | None) -> Column:
         return column
     domain = column.domain
     if column.public_domain is None and column.length is None:
+        # Only what the owner has not declared is proposed from the rows.
         domain = guess.domain
     return replace(column, domain=domain, nullable=column.nullable and guess.nullable)
 

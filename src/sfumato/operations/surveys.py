@@ -179,6 +179,7 @@ def collect_reports(context: Context, request: CollectReports) -> TextReport:  #
     for path, delivery in deliveries:
         for reason, count in sorted(delivery.reasons.items()):
             rejected[reason] = rejected.get(reason, 0) + count
+            # Only the first line of each reason, because a file may have millions of bad lines.
             first = next(position for position, why in delivery.rejected if why == reason)
             # The first line of a file is its header.
             lines.append(f"{path}: {count:,} rejected as {reason}, first in line {first + 2}.")

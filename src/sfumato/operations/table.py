@@ -144,6 +144,7 @@ def operations_of(noun: str) -> tuple[Operation, ...]:
     """The operations of a noun, in the order of their declarations."""
     from sfumato.operations.operation import OPERATIONS  # the list of commands needs only NOUNS
 
+    # Importing the module declares its operations.
     import_module(NOUNS[noun].module)
     return tuple(operation for operation in OPERATIONS.values() if operation.noun == noun)
 

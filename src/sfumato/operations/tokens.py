@@ -40,6 +40,7 @@ class TokenId(str):
 
 def _read_token(value: object, name: str) -> str:
     # Only the id goes into the address of a request: logs of proxies store addresses.
+    # A whole token is accepted and cut here, before it can be sent or logged.
     token = id_of(text(value, name))
     if not token.isalnum() or not token.isascii():
         raise unknown_token(token, ())
@@ -154,6 +155,7 @@ def make_token(context: Context, request: MakeToken) -> NewToken:
         expires=request.expires,
         operator=context.operator,
     )
+    # Read back from the ledger, which has set the scopes and the expiry.
     [token] = [token for token in registry.list() if token.id == id_of(secret)]
     return NewToken.from_json({"token": secret, **token.to_json()})
 
