@@ -80,7 +80,7 @@ class Connection:
             try:
                 received = self._once(method, path, content, headers, deadline)
             except ssl.SSLCertVerificationError as error:
-                # Not retried: a wrong certificate stays wrong, and without a good one no token is sent.
+                # Not retried: a wrong certificate stays wrong. No token was sent.
                 raise self._not_trusted(error) from None
             except (OSError, HTTPException) as error:
                 # A POST may have been charged, so the error says how to read the stored answer.

@@ -212,7 +212,6 @@ class RemoteRelease(AnyRelease):
             except BadZipFile as error:
                 raise unexpected("a bundle that cannot be read") from error
             [about] = folder.glob("release*.json")
-            # Reading checks the checksums in the side-car.
             loaded = Release.load(about.with_suffix(""))
             return Release(
                 dict(loaded.tables),
