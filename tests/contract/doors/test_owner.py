@@ -118,7 +118,11 @@ def refused(ask: Callable[[], object]) -> tuple[type, str, str]:
     ("here", "there", "apart"),
     [
         (ConsentRegistry, RemoteRegistry, set()),
-        (Jobs, RemoteJobs, {"start", "stop", "work", "close", "get_of_anyone", "list_done", "look_up"}),
+        (
+            Jobs,
+            RemoteJobs,
+            {"start", "stop", "work", "close", "get_of_anyone", "list_done", "look_up"},
+        ),
         (Releases, RemoteReleases, {"answer", "read", "look_up"}),
         (LocalRelease, RemoteRelease, set()),
         (Vault, RemoteVault, AT_HAND),
