@@ -186,9 +186,9 @@ def test_help_of_a_kind_has_its_options_alone(
 
 
 def test_all_kinds_of_publications_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    page = told(capsys, "publish", "-h")
+    page = " ".join(told(capsys, "publish", "-h").split())  # long lines are broken
     for name, kind in PUBLICATIONS.items():
-        assert re.search(rf"^  {name} +{re.escape(kind.summary)}$", page, re.MULTILINE)
+        assert f" {name} {kind.summary} " in page
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,10 @@ class UnreadyError(InternalError):
 
 def status_of(error: SfumatoError) -> int:
     """The HTTP status of an error."""
-    if isinstance(error, RequestError):
-        return error.status
+    # An error may have a status of its own: a file that an owner names is the caller's mistake.
+    own: int | None = getattr(error, "status", None)
+    if own is not None:
+        return own
     if error.code in _BY_CODE:
         return _BY_CODE[error.code]
     if isinstance(error, UnreadyError):

@@ -86,7 +86,7 @@ def test_nobody_but_the_owner_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = (*door, "--epsilon", "0.1", "--vault", str(vault), "--principal", "alice", *flag)
-    assert "it is for the owner" in refused(capsys, *asked)
+    assert "only the vault's owner may see them" in refused(capsys, *asked)
     assert spent(vault) == 0
 
 
@@ -124,7 +124,7 @@ def test_findings_of_a_private_release_travel_only_where_that_is_asked_for(
     assert run([*HISTOGRAM, *asked]) == 0
     told = json.loads(Path("safe.csv.json").read_text())["guarantee"]
     assert names(told["parameters"]["attacks"]) == [*ROW_ATTACKS]
-    assert any("nothing that is guaranteed here" in one for one in told["parameters"]["notes"])
+    assert any("the guarantee does not cover them" in one for one in told["parameters"]["notes"])
     assert not told["statement"].endswith(CHOSEN)  # nothing was required
     page = Path("all.html").read_text()
     assert FOUND in page
@@ -166,8 +166,8 @@ def test_ranks_cannot_be_read_as_people(vault: Path) -> None:
     ("door", "written", "words"),
     [
         (HISTOGRAM, "homogeneity<0.5", "these are synthetic. Leave it out, or require one of link"),
-        (TWIN, "scoreboard<0.5", "these are nobody's"),
-        (TWIN, "minimality<0.5", "these are nobody's"),
+        (TWIN, "scoreboard<0.5", "these are synthetic"),
+        (TWIN, "minimality<0.5", "these are synthetic"),
         (("publish", "histogram", "people", "--columns", "ill", "-o", "safe.csv"), "link<0.5",
          "needs a quasi-identifier besides 'ill'. Drop it, or name one in --columns"),
         (("publish", "histogram", "people", "--columns", "ill", "-o", "safe.csv"), "inference<0.5",
