@@ -309,7 +309,7 @@ def _stream(name: str, variant: str = "", **asked: Any) -> Method:
         for period in range(forms.PERIODS):
             with source.feed(table.filter(pc.equal(table["period"], period))) as came:
                 steps.append(stream.step(came))
-        return stream.whole.event, {str(one.number): one.table for one in steps}
+        return stream.plan.event, {str(one.number): one.table for one in steps}
 
     return Method("stream", name, forms.PEOPLE, prepare, answer, variant)
 
