@@ -46,7 +46,7 @@ def test_inspect_tells_a_person_who_is_unique(people: Path) -> None:
     assert done.stderr == ""
     assert done.stdout.startswith("3 rows, 4 columns\n")
     assert "named like a person's name" in done.stdout
-    assert "unique for 100 % of the rows." in done.stdout
+    assert "unique for 100.0 % of the rows." in done.stdout
     assert "prosecutor" in done.stdout
 
 

@@ -290,5 +290,5 @@ def test_a_question_under_a_deadline_ends_in_order_too(clinic: Path, tmp_path: P
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert said.startswith("sfumato: Interrupted; nothing was written. If it was charged already")
+    assert said.startswith("sfumato: Interrupted; nothing was written. 'sfumato ledger show' tells")
     assert list(temporary.iterdir()) == []

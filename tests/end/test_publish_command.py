@@ -181,7 +181,7 @@ def test_what_is_paid_for_is_not_lost_when_its_place_is_taken_meanwhile(
         error = told(capsys, words, code=1)["error"]
     assert isinstance(error, dict)
     assert error["code"] == "output_exists"
-    assert "which is free" in error["message"]
+    assert "it is free" in error["message"]
     assert Path("x.csv").read_text() == "theirs"
     found = told(capsys, words.replace("x.csv", "y.csv"))
     assert found["cost"] == {"epsilon": 1.0, "charged": False}

@@ -504,7 +504,7 @@ def test_every_public_method_is_thrown_at() -> None:
         "Private.dry_run",
         # The doors of commands, which make these of their own words.
         *("Private.prepare", "Private.answer", "Published.to_json", "Synthesized.to_json"),
-        *("Vault.asker", "Jobs.find", "Jobs.done"),
+        *("Vault.asker", "Jobs.get_of_anyone", "Jobs.list_done"),
         *("Releases.read", "Releases.answer"),
         *("Private.check_all", "Private.left_after", "Private.owners_rows"),
     }

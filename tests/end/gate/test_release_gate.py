@@ -81,7 +81,7 @@ def test_every_requirement_must_hold_and_ends_count(capsys: pytest.CaptureFixtur
 
 def test_an_attack_that_does_not_run_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(capsys, *ANONYMIZE, "4", "--require", "definetti<0.9")
-    assert "definetti did not run: the release is no anatomy" in told
+    assert "definetti did not run: the release is not an anatomy" in told
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_attacks_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["attacks"] is None
     assert "attacks" not in json.loads(Path("safe.csv.holder.json").read_text())
     told = refused(capsys, *ANONYMIZE, "4", "--no-attacks", "--require", "link<1%", code=2)
-    assert "Drop --no-attacks" in told
+    assert "Leave out --no-attacks" in told
 
 
 def test_findings_travel_only_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +195,7 @@ def test_no_attack_and_a_requirement_contradict_each_other_in_python_too() -> No
                 partial(private.publish, "histogram", columns="ill", epsilon=1),
             ]
             for door in doors:
-                with pytest.raises(ParameterError, match="Drop attacks=False, or"):
+                with pytest.raises(ParameterError, match="Leave out attacks=False, or"):
                     door(**off)
         with pytest.raises(ParameterError, match="each of them a text, but has 1"):
             people.anonymize(k=4, require=[1])  # type: ignore[list-item]
