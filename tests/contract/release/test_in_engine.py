@@ -136,7 +136,7 @@ def test_a_table_beside_its_source(
     source = f"{database}#clinic.people"
     to = ("-o", "table:clinic.safe", "--report", "page.html")
     assert anonymize(source, *to) == 0
-    assert "Wrote the table clinic.safe, and clinic.safe.json" in capsys.readouterr().out
+    assert "Wrote the table clinic.safe" in capsys.readouterr().out
     made = postgres.run(everything(TableTarget("safe", "clinic").table))
     assert made["age"].to_pylist() == ["30-34"] * 4 + ["50-54"] * 4
     told = json.loads((home / "clinic.safe.json").read_text())
@@ -184,7 +184,7 @@ def test_a_view_is_not_replaced(postgres: Engine) -> None:
         "sfumato.release.engine_tables.contents",
         "sfumato.release.writer.describe",
         "sfumato.release.writer.write_journal",
-        "sfumato.release.writer._Staged.appear",
+        "sfumato.release.writer._Staged.move_into_place",
         "sfumato.release.engine_tables.DraftedTable.settle",
     ],
 )

@@ -56,9 +56,13 @@ def as_json(value: Any) -> Any:
 
 
 def figures(accounts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What accounts hold; the sentence about it may be worded anew."""
+    """What accounts hold; sentences and further purchases are derived from it."""
     return [
-        {name: value for name, value in as_json(account).items() if name != "balance"}
+        {
+            name: value
+            for name, value in as_json(account).items()
+            if name not in {"balance", "purchases"}
+        }
         for account in accounts
     ]
 
