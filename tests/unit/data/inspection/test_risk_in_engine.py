@@ -67,7 +67,7 @@ def test_few_passes_measure_every_set(engine: DuckDB, monkeypatch: pytest.Monkey
         return count(*given, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "count", counted)
-    monkeypatch.setattr(UnheldTable, "_measured", None)
+    monkeypatch.setattr(UnheldTable, "_measure_set", None)
     table = UnheldTable(engine, engine.table, tuple(TABLE.column_names), None, ROWS, 4)
     assert len(table.uniqueness(None)) == 31
     assert len(passes) <= 8
