@@ -165,7 +165,8 @@ class LearningOptions(TypedDict, total=False):
     clusters: int
     components: int
     rounds: int
-    learn: str
+    solver: Literal["auto", "gradient", "newton"]
+    class_weight: Literal["balanced"] | None
     size: int
     depth: int
     bins: int

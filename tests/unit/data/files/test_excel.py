@@ -272,7 +272,12 @@ def test_entities_are_refused(tmp_path: Path) -> None:
         ("t.xlsx", b"a,b\n1,2\n", "file_malformed", "does not start like one"),
         ("t.xlsx", b"", "file_malformed", "does not start like one"),
         ("t.xlsx", b"PK\x03\x04" + bytes(50), "file_malformed", "damaged"),
-        ("t.xls", b"\xd0\xcf\x11\xe0", "format_unknown", "Save another kind of spreadsheet as .xlsx"),
+        (
+            "t.xls",
+            b"\xd0\xcf\x11\xe0",
+            "format_unknown",
+            "Save another kind of spreadsheet as .xlsx",
+        ),
         ("t.csv", b"PK\x03\x04" + bytes(50), "file_malformed", "name it .xlsx"),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_shortage_of_rho_alone_says_to_ask_without() -> None:
             bought("4", "1e-7"),
             ("costs epsilon 4,", "at most epsilon 3 with delta 1e-7"),
         ),
-        (BOTH, gaussian("1"), ("costs rho 1,", "at most a rho of 0.1", "rho=")),
+        (BOTH, gaussian("1"), ("costs rho 1;", "at most a rho of 0.1", "rho=")),
     ],
 )
 def test_a_shortage_says_what_was_asked_what_is_left_and_what_to_do(
