@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,7 +54,9 @@ def ask(
     async def request() -> None:
         await route.app(scope, receive, send)
 
-    asyncio.run(request())
+    # In a thread of its own: a browser of another test may keep a loop in this one.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, request()).result()
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, sent[1]["body"]
 

@@ -242,6 +242,7 @@ def test_nothing_is_written_anywhere_but_into_the_one_file(action: str, more: st
         if not re.search(r"^\d+ +open(at)?\(.*\bO_RDONLY", line)
         and " = -1 " not in line
         and "/dev/null" not in line
+        and "</sys/devices/system/cpu" not in line  # libraries of other threads count processors
         and not re.search(BESIDE, line)
     ]
     assert len(changing) == 1, changing
