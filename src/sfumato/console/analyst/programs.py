@@ -45,7 +45,8 @@ def program_page(visit: Visit) -> Page:
 def run_program(visit: Visit) -> Page | Redirect:
     """Try a program on synthetic rows, or submit it as a job, depending on the button."""
     fields = {name: visit.text(name) for name in _FIELDS}
-    request = visit.text("request")[:LONGEST_ID] or None  # a form sent twice is one job
+    # A form that is sent twice is one job; without the field each submission is its own.
+    request = visit.text("request")[:LONGEST_ID] or secrets.token_urlsafe(16)
     try:
         fields["program"], fields["language"] = _program_text(visit)
         asked = _RUN.read({name: value for name, value in fields.items() if value}, text=True)
